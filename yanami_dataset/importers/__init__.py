@@ -1,0 +1,1 @@
+"""One file per source format: `read(path) -> Iterator[Dialogue]`."""

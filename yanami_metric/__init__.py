@@ -1,0 +1,1 @@
+"""yanami_metric: rollout, judge, score, report."""

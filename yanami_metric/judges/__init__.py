@@ -1,0 +1,1 @@
+"""The Judge protocol and its backends."""

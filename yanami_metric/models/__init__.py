@@ -1,0 +1,1 @@
+"""The Model protocol and its adapters."""

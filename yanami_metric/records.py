@@ -1,0 +1,180 @@
+"""The nouns that the stages share: Request -> Output -> JudgeCall -> Reply -> Verdict.
+
+A stage knows these and the run folder (`run_folder.py`), never another stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from yanami_dataset.schema import Message
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+HISTORIES = ("gt", "self", "last", "none")
+PLACEMENTS = ("interleaved", "front", "concatenate", "text_only")
+
+# What became of an output. "ok" goes to a judge; the others are final or are tried again (RETRIED).
+OUTPUT_STATUSES = ("ok", "missing_output", "model_refused", "generation_error", "unsupported")
+# What became of a judged item: exactly one of these.
+STATUSES = (
+    "scored",
+    "missing_output",
+    "model_refused",
+    "generation_error",
+    "unsupported",
+    "unparsed",
+    "refused",
+    "transport_error",
+    "bad_image",
+    "not_judgeable",
+)
+# The model's own doing counts as wrong; everything else that isn't scored counts as nothing.
+COUNTS_AS_WRONG = ("missing_output", "model_refused")
+RETRIED = ("generation_error", "unparsed", "transport_error", "bad_image")
+
+CallKind = Literal["answer", "checks", "quality"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """An image by the hash of its encoded bytes, readable on demand; two refs of equal content are equal.
+
+    `labels` are the numbers under which a request shows it: one for an image, several for a grid.
+    """
+
+    sha256: str
+    width: int
+    height: int
+    read: Callable[[], bytes] = field(compare=False, repr=False)
+    labels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a model is given: rendered messages, images, and what is expected of it.
+
+    `Part.index` of an image part points into `images`. `expects` is "images" (`count` of them, `seeds` one for each,
+    `size` width x height in pixels where known) or "text" (the answer to a question). `key` is a hash over model
+    identity, content and seeds. `dialogue`, `turn` and `question` say where it comes from; a model must not need them.
+    """
+
+    key: str
+    dialogue: str
+    turn: int
+    messages: tuple[Message, ...]
+    images: tuple[ImageRef, ...]
+    expects: Literal["images", "text"]
+    count: int
+    seeds: tuple[int, ...]
+    size: tuple[int, int] | None = None
+    question: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a model gave for one request.
+
+    `images` are encoded bytes or PIL images in slot order, None for one that is missing; `text` is the answer and
+    `thinking` what came before it, never judged. A failure has a `status` of OUTPUT_STATUSES and a `reason`.
+    """
+
+    images: Sequence[bytes | Image | None] = ()
+    text: str | None = None
+    thinking: str | None = None
+    status: str = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What a model can do; checked before a run starts. None means no limit that is known."""
+
+    outputs: frozenset[str] = frozenset({"text", "images"})
+    interleaved: bool = True
+    multi_turn: bool = True
+    min_images: int = 0
+    max_images: int | None = None
+    min_side: int | None = None
+    max_prompt_tokens: int | None = None
+    max_batch: int = 1
+    honours_images: bool = True
+    seeded: bool = True
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model or an adapter around one. It sees rendered requests only.
+
+    `identity` says what the weights are; a path alone is none, checkpoints reuse paths.
+    """
+
+    caps: Caps
+    identity: str
+
+    def generate(self, requests: Sequence[Request]) -> Sequence[Output]:
+        """One output per request, in order; a failure is an output with a status."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeItem:
+    """One thing to be judged in a call: a check (criterion and, in the mini bench, probe), a question or a quality."""
+
+    id: str
+    text: str = ""
+    probe: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """What a judge is asked, all items about one output.
+
+    kind "checks": `items` are the checks on `candidate`. kind "quality": one item, how good `candidate` looks.
+    kind "answer": one item, is `answer` to `items[0].text` right by `reference` (`choices` may be empty).
+    `context` and `context_images` are the dialogue up to the current user message, for judges that want it.
+    """
+
+    kind: CallKind
+    items: tuple[JudgeItem, ...]
+    candidate: ImageRef | None = None
+    answer: str | None = None
+    reference: str | None = None
+    choices: tuple[str, ...] = ()
+    context: tuple[Message, ...] = ()
+    context_images: tuple[ImageRef, ...] = ()
+    sample: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A judge's raw reply, to be parsed by `judging`; the JSON it should hold is stated there."""
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A backend that answers; prompts, parsing, retries and caching are not its business.
+
+    `name` is its spec string. `fingerprint` holds all that may change an answer (model name, parameters, version).
+    `kinds` are the call kinds it can be asked; `sees_context` says whether the dialogue changes its answer.
+    """
+
+    name: str
+    kinds: frozenset[str]
+    sees_context: bool
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """JSON-able, without secrets or addresses."""
+        ...
+
+    async def judge(self, call: JudgeCall) -> Reply:
+        """Answer one call."""
+        ...
