@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from yanami_dataset.errors import InvariantError
 
@@ -118,7 +118,8 @@ class Check:
     probe: str | None = None
 
 
-class Slot(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
     """An image the assistant is to draw: the turn, the ordinal within its message, the pool index if there is one."""
 
     turn: int
@@ -266,7 +267,7 @@ def _mention(dialogue: Dialogue, i: int, where: str, index: int, drawn: set[int]
     if dialogue.messages[i].role == "user":
         first = info.turn if info.role == "reference" else info.turn + 1
         if turn < first:
-            yield f"{where}.index: {info.role} image {index} of turn {info.turn} is used before it exists, in turn {turn}"
+            yield f"{where}.index: {info.role} image {index} of turn {info.turn} is used before it exists (turn {turn})"
         return
     if info.role == "reference":
         yield f"{where}.index: expected a target or observed image in an assistant message, got reference {index}"
