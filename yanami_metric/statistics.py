@@ -1,0 +1,98 @@
+"""Seeded percentile bootstrap over dialogues. It knows arrays of numbers, not what they mean, and no files.
+
+The dialogue is what is drawn, never the item: items of one dialogue share its images and its state, so intervals over
+items would be too narrow. Strata (scenarios) are resampled each on its own by calling `resampled_ratios` for each.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yanami_dataset.errors import SpecError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+LEVEL = 0.95
+_CELLS = 1 << 21  # draws held at once: about 32 MB, whatever the number of dialogues and resamples
+
+
+def ratio(gained: FloatArray, units: FloatArray) -> FloatArray:
+    """`gained / units` element by element, NaN where there are no units.
+
+    >>> ratio(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
+    array([0.5, nan])
+    """
+    shares: FloatArray = np.full(np.shape(gained), np.nan)
+    np.divide(gained, units, out=shares, where=units > 0)
+    return shares
+
+
+def resampled_ratios(
+    gained: FloatArray, units: FloatArray, resamples: int, rng: np.random.Generator, *, cells: int = _CELLS
+) -> FloatArray:
+    """Ratios of sums over dialogues drawn with replacement, each resample as large as the sample.
+
+    Args:
+        gained: dialogues x columns, the numerators.
+        units: dialogues x columns, the denominators (0 where a dialogue has nothing for that column).
+        resamples: how many times to draw.
+        rng: a seeded Generator; the same draws serve all columns, so columns stay paired.
+        cells: how many draws to hold in memory at once; doesn't change the result.
+
+    Returns:
+        resamples x columns; NaN where a resample has no units in a column, and in all of a column that fewer than two
+        dialogues have units for: one dialogue says nothing about the spread between dialogues.
+
+    Raises:
+        SpecError: shapes that don't agree, or a negative number of resamples.
+
+    >>> share = np.array([[1.0], [0.0], [1.0], [1.0]])
+    >>> samples = resampled_ratios(share, np.ones_like(share), 1000, np.random.default_rng(0))
+    >>> samples.shape, interval(samples)
+    ((1000, 1), (0.25, 1.0))
+    """
+    if gained.ndim != 2 or gained.shape != units.shape or resamples < 0:
+        raise SpecError(
+            "expected two arrays of the same shape (dialogues, columns) and 0 or more resamples, "
+            f"got {gained.shape}, {units.shape} and {resamples}"
+        )
+    dialogues, columns = gained.shape
+    both = np.hstack([gained, units])
+    sums = np.zeros((resamples, 2 * columns))
+    step = max(1, cells // max(1, dialogues))
+    for start in range(0, resamples if dialogues else 0, step):
+        stop = min(start + step, resamples)
+        sums[start:stop] = _weights(dialogues, stop - start, rng) @ both
+    ratios = ratio(sums[:, :columns], sums[:, columns:])
+    ratios[:, (units > 0).sum(axis=0) < 2] = np.nan
+    return ratios
+
+
+def _weights(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArray:
+    """How often each dialogue is drawn in each resample: resamples x dialogues, rows summing to `dialogues`."""
+    drawn = rng.integers(0, dialogues, size=(resamples, dialogues))
+    drawn += np.arange(resamples)[:, None] * dialogues
+    counts = np.bincount(drawn.ravel(), minlength=resamples * dialogues)
+    return counts.reshape(resamples, dialogues).astype(np.float64)
+
+
+def interval(samples: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
+    """The percentile interval of bootstrap samples; None where no sample is defined.
+
+    Undefined (NaN) samples are left out: the interval holds given that something could be measured.
+
+    >>> interval(np.arange(101.0), level=0.5)
+    (25.0, 75.0)
+    >>> interval(np.array([np.nan])) is None
+    True
+    """
+    if not 0 < level < 1:
+        raise SpecError(f"expected a level between 0 and 1, got {level}")
+    defined = samples[~np.isnan(samples)]
+    if not defined.size:
+        return None
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
