@@ -5,11 +5,11 @@ A stage knows these and the run folder (`run_folder.py`), never another stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from yanami_dataset.schema import Message
+from yanami_dataset.schema import Dialogue, Message
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -177,4 +177,24 @@ class Judge(Protocol):
 
     async def judge(self, call: JudgeCall) -> Reply:
         """Answer one call."""
+        ...
+
+
+class Dialogues(Protocol):
+    """A source of dialogues: iterable as often as needed, one at a time."""
+
+    def __iter__(self) -> Iterator[Dialogue]:
+        """The dialogues in their stored order."""
+        ...
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    def get(self, id: str) -> Dialogue:
+        """One of them by its id."""
+        ...
+
+    def all_ids(self) -> Collection[str]:
+        """The ids of all dialogues of the data set, also of those that a selection leaves out."""
         ...

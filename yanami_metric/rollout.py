@@ -1,0 +1,224 @@
+"""Dialogue x Model x history -> Output. Knows nothing of judges and scores.
+
+The dialogues of a window run side by side, in waves where a mode shows the model its own images: first what needs none
+of them, then what needs the first, and so on. What the run folder already holds is not made again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from yanami_dataset.errors import ImageError
+from yanami_dataset.images import encode_png, inspect
+from yanami_dataset.schema import Dialogue, Question
+from yanami_metric.history import Settings, Storyteller
+from yanami_metric.records import OUTPUT_STATUSES, RETRIED, Caps, ImageRef, Model, Output, Request
+from yanami_metric.run_folder import OutputRecord, RunFolder, StoredImage, safe_name
+
+# In these modes an earlier output of the model is part of the request.
+SHOWS_OWN = ("self", "last")
+
+Item = tuple[int, str | None]  # (turn, question id, or None for the turn's images)
+
+
+@dataclass(slots=True)
+class _Track:
+    """One dialogue on its way through one history mode."""
+
+    dialogue: Dialogue
+    settings: Settings
+    stored: dict[Item, OutputRecord]
+    own: dict[tuple[int, int], ImageRef | None] = field(default_factory=dict)
+    failed: str = ""  # why an earlier image isn't there although the model is not to blame
+
+    def items(self, caps: Caps) -> Iterator[tuple[int, int, Question | None]]:
+        """(wave, turn, question or None for the images) of everything that the model can be asked for."""
+        drawing = self.dialogue.generation_turns
+        shows_own = self.settings.history in SHOWS_OWN and "images" in caps.outputs
+        for turn in drawing if "images" in caps.outputs else ():
+            yield (sum(t < turn for t in drawing) if shows_own else 0), turn, None
+        for question in self.dialogue.questions if "text" in caps.outputs else ():
+            yield (sum(t <= question.turn for t in drawing) if shows_own else 0), question.turn, question
+
+
+def count_items(dialogue: Dialogue, caps: Caps) -> int:
+    """How many outputs a model is asked for in one dialogue, under one history mode."""
+    return len(list(_Track(dialogue, Settings(), {}).items(caps)))
+
+
+def roll_out(
+    dialogues: Sequence[Dialogue],
+    model: Model,
+    folder: RunFolder,
+    settings: Settings,
+    on_output: Callable[[OutputRecord, bool], None] = lambda record, fresh: None,
+) -> None:
+    """Have every output of some dialogues under one history mode in the run folder.
+
+    Args:
+        dialogues: one window; they run side by side.
+        model: asked in batches of at most `caps.max_batch`.
+        folder: where outputs go, and where those that exist already are found.
+        settings: history mode, placement and seed.
+        on_output: called for every item with its record and whether it was made just now.
+    """
+    runner = _Runner(model, folder, settings, on_output)
+    tracks = [_Track(d, settings, folder.current(settings.history, d.id)) for d in dialogues]
+    waves: dict[int, list[tuple[_Track, int, Question | None]]] = {}
+    for track in tracks:
+        for wave, turn, question in track.items(model.caps):
+            waves.setdefault(wave, []).append((track, turn, question))
+    for wave in sorted(waves):
+        runner.run(waves[wave])
+
+
+class _Runner:
+    def __init__(
+        self,
+        model: Model,
+        folder: RunFolder,
+        settings: Settings,
+        on_output: Callable[[OutputRecord, bool], None],
+    ) -> None:
+        self.model, self.folder, self.settings, self.on_output = model, folder, settings, on_output
+
+    def run(self, wave: Sequence[tuple[_Track, int, Question | None]]) -> None:
+        pending: list[tuple[_Track, Request]] = []
+        for track, turn, question in wave:
+            teller = Storyteller(track.dialogue, self.settings, track.own)
+            identity = self.model.identity
+            request = teller.ask(question, identity) if question else teller.draw(turn, identity)
+            stored = track.stored.get((turn, request.question))
+            if stored and self._finished(stored, request.key):
+                self._done(track, stored, fresh=False)
+            elif track.failed:
+                self._save(track, request, _infrastructure(track.failed))
+            elif reason := unsupported(self.model.caps, request):
+                self._save(track, request, Output(status="unsupported", reason=reason))
+            else:
+                pending.append((track, request))
+        size = max(1, self.model.caps.max_batch)
+        for start in range(0, len(pending), size):
+            self._generate(pending[start : start + size])
+
+    def _finished(self, stored: OutputRecord, key: str) -> bool:
+        return stored.key == key and stored.status not in RETRIED and self.folder.has(stored)
+
+    def _generate(self, batch: Sequence[tuple[_Track, Request]]) -> None:
+        start = time.perf_counter()
+        outputs = _ask(self.model, [request for _, request in batch])
+        seconds = (time.perf_counter() - start) / len(batch)
+        for (track, request), output in zip(batch, outputs, strict=True):
+            self._save(track, request, output, seconds)
+
+    def _save(self, track: _Track, request: Request, output: Output, seconds: float = 0.0) -> None:
+        record = _Keeper(self.folder, self.settings.history, request).keep(output, seconds)
+        self.folder.append_output(self.settings.history, record)
+        self._done(track, record, fresh=True)
+
+    def _done(self, track: _Track, record: OutputRecord, *, fresh: bool) -> None:
+        if record.question is None:
+            for ordinal, image in enumerate(record.images):
+                track.own[record.turn, ordinal] = self.folder.image(image) if image else None
+            if record.status == "generation_error" and self.settings.history in SHOWS_OWN:
+                track.failed = track.failed or f"turn {record.turn} of this dialogue failed: {record.reason}"
+        self.on_output(record, fresh)
+
+
+def unsupported(caps: Caps, request: Request) -> str:
+    """Why a model can't take a request; empty if it can."""
+    shown = len(request.images)
+    if caps.max_images is not None and shown > caps.max_images:
+        return f"the model takes at most {caps.max_images} images, {shown} are shown"
+    if request.expects == "images" and shown < caps.min_images:
+        return f"the model needs at least {caps.min_images} images, {shown} are shown"
+    return ""
+
+
+def _infrastructure(reason: str) -> Output:
+    return Output(status="generation_error", reason=reason)
+
+
+def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
+    """Call a model; what it raises becomes the status of the one request that raised."""
+    try:
+        outputs = list(model.generate(requests))
+    except Exception as error:  # noqa: BLE001 - foreign code; the error is the output, and the run goes on
+        if len(requests) > 1:
+            return [output for request in requests for output in _ask(model, [request])]
+        return [_infrastructure(f"{type(error).__name__}: {error}")]
+    if len(outputs) != len(requests) or not all(isinstance(output, Output) for output in outputs):
+        what = f"expected {len(requests)} Output objects from generate(), got {[type(o).__name__ for o in outputs]}"
+        return [_infrastructure(what)] * len(requests)
+    return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Puts one output into the run folder."""
+
+    folder: RunFolder
+    history: str
+    request: Request
+
+    def keep(self, output: Output, seconds: float) -> OutputRecord:
+        status, reason = output.status, output.reason
+        if status not in OUTPUT_STATUSES:
+            status, reason = "generation_error", f"expected a status of {', '.join(OUTPUT_STATUSES)}, got {status!r}"
+        images: tuple[StoredImage | None, ...] = ()
+        extras: tuple[StoredImage, ...] = ()
+        if status == "ok" and self.request.expects == "text" and not (output.text or "").strip():
+            status, reason = "missing_output", "no text"
+        elif status == "ok" and self.request.expects == "images":
+            images, extras, faults = self._images(output)
+            reason = "; ".join(faults) or reason
+            if not any(images):
+                status, reason = "missing_output", reason or "no image"
+        request = self.request
+        return OutputRecord(
+            request.dialogue,
+            request.turn,
+            request.question,
+            request.key,
+            status,
+            reason,
+            images,
+            extras,
+            output.text,
+            output.thinking,
+            round(seconds, 4),
+        )
+
+    def _images(self, output: Output) -> tuple[tuple[StoredImage | None, ...], tuple[StoredImage, ...], list[str]]:
+        faults: list[str] = []
+        stored: list[StoredImage | None] = []
+        for ordinal, image in enumerate(output.images):
+            try:
+                stored.append(self._store(ordinal, image))
+            except ImageError as error:
+                stored.append(None)
+                faults.append(f"image {ordinal}: {error}")
+        count = self.request.count
+        stored += [None] * (count - len(stored))
+        return tuple(stored[:count]), tuple(image for image in stored[count:] if image), faults
+
+    def _store(self, ordinal: int, image: object) -> StoredImage | None:
+        if image is None:
+            return None
+        data = encoded(image)
+        facts = inspect(data)  # decodes it whole: a truncated image is no image
+        name = f"{safe_name(self.request.dialogue)}-t{self.request.turn}-{ordinal}.{facts.format.lower()}"
+        return self.folder.store_image(self.history, name, data, facts.width, facts.height)
+
+
+def encoded(image: object) -> bytes:
+    """The bytes of an image that a model gave: its own if it is encoded already, else PNG."""
+    from PIL.Image import Image
+
+    if isinstance(image, bytes):
+        return image
+    if isinstance(image, Image):
+        return encode_png(image)
+    raise ImageError(f"expected encoded bytes or a PIL image from the model, got {type(image).__name__}")

@@ -1,0 +1,224 @@
+"""The run folder: the one record of a run (one model x one data set x one placement).
+
+    run.json                              what was run: specs, settings, identities, versions; no secrets
+    outputs/<history>/outputs.jsonl       one line per output; the last line of an item counts
+    outputs/<history>/images/             what was drawn
+    verdicts.jsonl                        one line per judge call, with the raw reply
+    scores.json, scores.<judge>.json, report.md, report.html
+
+Images are written before the line that names them, and files that are rewritten are replaced in one step, so that a
+process may be killed at any point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from yanami_dataset.errors import RunFolderError
+from yanami_metric.jsonl import JsonLines
+from yanami_metric.records import HISTORIES, ImageRef
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image in a run folder: `file` is relative to it."""
+
+    file: str
+    sha256: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """A line of outputs.jsonl: what became of one request.
+
+    `images` are in slot order, None for one that is missing; `extras` are images beyond what was asked for, not judged.
+    """
+
+    dialogue: str
+    turn: int
+    question: str | None
+    key: str
+    status: str
+    reason: str = ""
+    images: tuple[StoredImage | None, ...] = ()
+    extras: tuple[StoredImage, ...] = ()
+    text: str | None = None
+    thinking: str | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def load(cls, line: Mapping[str, Any]) -> OutputRecord:
+        """From a line of outputs.jsonl."""
+        images = tuple(StoredImage(**image) if image else None for image in line["images"])
+        extras = tuple(StoredImage(**image) for image in line["extras"])
+        return cls(**{**line, "images": images, "extras": extras})
+
+    def slot_status(self, ordinal: int) -> str:
+        """The status of one slot: the output's, or `missing_output` where its image is missing."""
+        if self.status == "ok" and (ordinal >= len(self.images) or self.images[ordinal] is None):
+            return "missing_output"
+        return self.status
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace a file in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def safe_name(text: str) -> str:
+    """A file name for any string: unchanged where it is harmless, else with a hash so that no two become one.
+
+    >>> safe_name("mini-fusion-0001"), safe_name("../x")
+    ('mini-fusion-0001', 'x-d6b96a97')
+    """
+    name = re.sub(r"[^a-z0-9._-]+", "_", text).strip("._-")[:80]
+    if name == text:
+        return name
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")
+
+
+class RunFolder:
+    """A run folder, opened; use it as a context manager.
+
+    Args:
+        path: the folder.
+        settings: what makes this run the same run; written on creation, compared ever after. None: as it is on disk.
+        writable: whether outputs and verdicts will be appended; only one process at a time may.
+
+    Raises:
+        RunFolderError: the folder holds a run with other settings (the difference is given), or none at all.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any] | None = None, *, writable: bool = False) -> None:
+        self.path = Path(path)
+        if settings is None and not (self.path / "run.json").is_file():
+            raise RunFolderError(f"{self.path}: expected a run folder with a run.json, as `yanami rollout` makes it")
+        self._lock = self._locked() if writable else None
+        self._writable = writable
+        self.settings = self._agree(settings)
+        self._outputs: dict[str, JsonLines] = {}
+        self._verdicts: JsonLines | None = None
+
+    def _locked(self) -> Any:
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RunFolderError(
+                f"{self.path}: another process is writing this run; wait for it or use --out"
+            ) from None
+        return lock
+
+    def _agree(self, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+        file = self.path / "run.json"
+        asked = json.loads(json.dumps({"schema": SCHEMA, **(settings or {})}))
+        if not file.is_file():
+            write_atomic(file, json.dumps(asked, indent=2).encode())
+            return dict(asked)
+        stored = json.loads(file.read_text())
+        if settings is not None:
+            differences = _differences("", stored, asked)
+            if differences:
+                raise RunFolderError(
+                    f"{self.path} holds a run with other settings:\n  "
+                    + "\n  ".join(differences)
+                    + "\nUse another --out, or delete the folder."
+                )
+        return dict(stored)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files and let others write."""
+        for lines in (*self._outputs.values(), self._verdicts):
+            if lines is not None:
+                lines.close()
+        self._outputs, self._verdicts = {}, None
+        if self._lock is not None:
+            self._lock.release()
+
+    @property
+    def histories(self) -> tuple[str, ...]:
+        """The history modes of which there are outputs, in their usual order."""
+        return tuple(h for h in HISTORIES if (self.path / "outputs" / h / "outputs.jsonl").is_file())
+
+    def outputs(self, history: str) -> JsonLines:
+        """The outputs under one history mode."""
+        if history not in self._outputs:
+            folder = self.path / "outputs" / history
+            if self._writable:
+                (folder / "images").mkdir(parents=True, exist_ok=True)
+            self._outputs[history] = JsonLines(folder / "outputs.jsonl", writable=self._writable)
+        return self._outputs[history]
+
+    @property
+    def verdicts(self) -> JsonLines:
+        """All judge calls."""
+        if self._verdicts is None:
+            self._verdicts = JsonLines(self.path / "verdicts.jsonl", writable=self._writable)
+        return self._verdicts
+
+    def current(self, history: str, dialogue: str) -> dict[tuple[int, str | None], OutputRecord]:
+        """The latest output of each (turn, question) of a dialogue."""
+        records = (OutputRecord.load(line) for line in self.outputs(history).of(dialogue))
+        return {(record.turn, record.question): record for record in records}
+
+    def append_output(self, history: str, record: OutputRecord) -> None:
+        """Write one output; its images must be stored already."""
+        self.outputs(history).append(asdict(record))
+
+    def store_image(self, history: str, name: str, data: bytes, width: int, height: int) -> StoredImage:
+        """Write an image of width x height pixels under outputs/<history>/images/."""
+        file = f"outputs/{history}/images/{name}"
+        write_atomic(self.path / file, data)
+        return StoredImage(file, hashlib.sha256(data).hexdigest(), width, height)
+
+    def image(self, stored: StoredImage) -> ImageRef:
+        """A stored image, read when needed."""
+        return ImageRef(stored.sha256, stored.width, stored.height, partial(self._read, stored.file))
+
+    def has(self, record: OutputRecord) -> bool:
+        """Whether all files that a record names are there."""
+        images = (*record.images, *record.extras)
+        return all((self.path / image.file).is_file() for image in images if image is not None)
+
+    def _read(self, file: str) -> bytes:
+        path = (self.path / file).resolve()
+        if not path.is_relative_to(self.path.resolve()):
+            raise RunFolderError(f"{self.path}: an output names the file {file!r} outside the run folder")
+        return path.read_bytes()
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Write a JSON file of the folder in one step; NaN is refused."""
+        write_atomic(self.path / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+        return self.path / name
+
+
+def _differences(where: str, stored: Any, asked: Any) -> list[str]:
+    if isinstance(stored, dict) and isinstance(asked, dict):
+        found = []
+        for name in {**stored, **asked}:
+            found += _differences(f"{where}.{name}" if where else name, stored.get(name), asked.get(name))
+        return found
+    return [] if stored == asked else [f"{where}: the folder has {stored!r}, asked for is {asked!r}"]
