@@ -16,7 +16,7 @@ from typing import Any
 
 from yanami_dataset.schema import Dialogue, Slot
 from yanami_metric.history import Settings, Storyteller
-from yanami_metric.records import RETRIED, ImageRef, Judge, JudgeCall, JudgeItem, Reply
+from yanami_metric.records import RETRIED, ImageRef, Judge, JudgeCall, JudgeItem, Reply, quality_id
 from yanami_metric.replies import ItemVerdict, Unparsed, parse
 from yanami_metric.run_folder import OutputRecord, RunFolder
 
@@ -110,11 +110,6 @@ def image_calls(
         yield JudgeCall("checks", items, candidate, context=context, context_images=images)
     probe = QUALITY_PROBE if any(check.probe for check in checks) else None
     yield JudgeCall("quality", (JudgeItem(quality_id(slot), "How good does the image look?", probe),), candidate)
-
-
-def quality_id(slot: Slot) -> str:
-    """The id of a slot's quality item."""
-    return f"t{slot.turn}-s{slot.ordinal}"
 
 
 def _own(

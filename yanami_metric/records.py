@@ -5,11 +5,11 @@ A stage knows these and the run folder (`run_folder.py`), never another stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from yanami_dataset.schema import Dialogue, Message
+from yanami_dataset.schema import Message, Slot
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -149,6 +149,15 @@ class JudgeCall:
     sample: int = 0
 
 
+def quality_id(slot: Slot) -> str:
+    """The item id of the quality of the image drawn for a slot.
+
+    >>> quality_id(Slot(turn=2, ordinal=0, index=None))
+    't2-s0'
+    """
+    return f"t{slot.turn}-s{slot.ordinal}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A judge's raw reply, to be parsed by `judging`; the JSON it should hold is stated there."""
@@ -177,24 +186,4 @@ class Judge(Protocol):
 
     async def judge(self, call: JudgeCall) -> Reply:
         """Answer one call."""
-        ...
-
-
-class Dialogues(Protocol):
-    """A source of dialogues: iterable as often as needed, one at a time."""
-
-    def __iter__(self) -> Iterator[Dialogue]:
-        """The dialogues in their stored order."""
-        ...
-
-    def __len__(self) -> int:
-        """How many."""
-        ...
-
-    def get(self, id: str) -> Dialogue:
-        """One of them by its id."""
-        ...
-
-    def all_ids(self) -> Collection[str]:
-        """The ids of all dialogues of the data set, also of those that a selection leaves out."""
         ...

@@ -1,6 +1,6 @@
 """The run folder: the one record of a run (one model x one data set x one placement).
 
-    run.json                              what was run: specs, settings, identities, versions; no secrets
+    run.json                              settings (specs, identities, data revision), judges, versions; no secrets
     outputs/<history>/outputs.jsonl       one line per output; the last line of an item counts
     outputs/<history>/images/             what was drawn
     verdicts.jsonl                        one line per judge call, with the raw reply
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -109,9 +110,13 @@ class RunFolder:
             raise RunFolderError(f"{self.path}: expected a run folder with a run.json, as `yanami rollout` makes it")
         self._lock = self._locked() if writable else None
         self._writable = writable
-        self.settings = self._agree(settings)
         self._outputs: dict[str, JsonLines] = {}
         self._verdicts: JsonLines | None = None
+        try:
+            self.meta = self._agree(settings)
+        except RunFolderError:
+            self.close()
+            raise
 
     def _locked(self) -> Any:
         from filelock import FileLock, Timeout
@@ -128,20 +133,36 @@ class RunFolder:
 
     def _agree(self, settings: Mapping[str, Any] | None) -> dict[str, Any]:
         file = self.path / "run.json"
-        asked = json.loads(json.dumps({"schema": SCHEMA, **(settings or {})}))
-        if not file.is_file():
-            write_atomic(file, json.dumps(asked, indent=2).encode())
-            return dict(asked)
-        stored = json.loads(file.read_text())
-        if settings is not None:
-            differences = _differences("", stored, asked)
-            if differences:
-                raise RunFolderError(
-                    f"{self.path} holds a run with other settings:\n  "
-                    + "\n  ".join(differences)
-                    + "\nUse another --out, or delete the folder."
-                )
-        return dict(stored)
+        if settings is None or file.is_file():
+            meta: dict[str, Any] = json.loads(file.read_text())
+        else:
+            meta = {"schema": SCHEMA, "settings": settings, "made_with": _versions(), "judges": []}
+            self.write_json("run.json", meta)
+        asked = meta["settings"] if settings is None else json.loads(json.dumps(settings))
+        differences = _differences("", meta["settings"], asked)
+        if differences:
+            listed = "\n  ".join(differences)
+            raise RunFolderError(
+                f"{self.path} holds a run with other settings:\n  {listed}\nUse another --out, or delete the folder."
+            )
+        return meta
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes this run the same run."""
+        return dict(self.meta["settings"])
+
+    @property
+    def judges(self) -> list[dict[str, Any]]:
+        """The judges that were asked, in the order they first were."""
+        return list(self.meta["judges"])
+
+    def add_judges(self, entry: dict[str, Any]) -> None:
+        """Write down who judges, once."""
+        entry = json.loads(json.dumps(entry))
+        if entry not in self.meta["judges"]:
+            self.meta["judges"].append(entry)
+            self.write_json("run.json", self.meta)
 
     def __enter__(self) -> RunFolder:
         return self
@@ -213,6 +234,12 @@ class RunFolder:
         """Write a JSON file of the folder in one step; NaN is refused."""
         write_atomic(self.path / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
         return self.path / name
+
+
+def _versions() -> dict[str, str]:
+    from yanami_dataset import __version__
+
+    return {"yanami": __version__, "python": platform.python_version()}
 
 
 def _differences(where: str, stored: Any, asked: Any) -> list[str]:

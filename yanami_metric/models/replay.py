@@ -22,7 +22,8 @@ from typing import Any
 from yanami_dataset.errors import ImageError, ModelError
 from yanami_dataset.images import inspect, sha256
 from yanami_dataset.schema import Dialogue
-from yanami_metric.records import HISTORIES, OUTPUT_STATUSES, Caps, Dialogues, Output, Request
+from yanami_metric.data import Data
+from yanami_metric.records import HISTORIES, OUTPUT_STATUSES, Caps, Output, Request
 
 MANIFEST = "manifest.jsonl"
 _LISTED = 20  # problems named in an error; the rest are counted
@@ -62,13 +63,13 @@ class Replay:
         self.identity = "replay:" + content.hexdigest()[:16]
         self._history = ""
 
-    def prepare(self, dialogues: Dialogues, history: str) -> Replay:
+    def prepare(self, data: Data, history: str) -> Replay:
         """Compare the manifest with the dialogues and return the model for one history mode.
 
         Raises:
             ModelError: outputs that are missing, or that no dialogue asks for.
         """
-        _refuse(self.folder / MANIFEST, [*self._missing(dialogues, history), *self._extra(dialogues, history)])
+        _refuse(self.folder / MANIFEST, [*self._missing(data, history), *self._extra(data, history)])
         prepared = object.__new__(Replay)
         prepared.__dict__.update(self.__dict__, _history=history)
         return prepared
@@ -122,14 +123,14 @@ class Replay:
             except ImageError as error:
                 yield f"{name!r} is unreadable: {error}"
 
-    def _missing(self, dialogues: Dialogues, history: str) -> Iterator[str]:
-        for dialogue in dialogues:
+    def _missing(self, data: Data, history: str) -> Iterator[str]:
+        for dialogue in data:
             for item in _items(dialogue):
                 if _kind(item) in self.caps.outputs and self._find(dialogue.id, item, history) is None:
                     yield f"missing: {_name(dialogue.id, item)}, history {history!r}"
 
-    def _extra(self, dialogues: Dialogues, history: str) -> Iterator[str]:
-        known = dialogues.all_ids()
+    def _extra(self, data: Data, history: str) -> Iterator[str]:
+        known = data.all_ids()
         asked = {dialogue.id: set(_items(dialogue)) for dialogue in dialogues}
         for mode, dialogue, item in self._lines:
             if mode in ("", history) and (dialogue not in known or item not in asked.get(dialogue, {item})):

@@ -1,0 +1,56 @@
+"""What a run says about one dialogue: its outputs and verdict lines, joined. Pure.
+
+Every item the dialogue asks for gets one result: that of its output if the output is not to be judged, else of the
+latest verdict of the judges in question about the present output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from yanami_dataset.schema import Dialogue
+from yanami_metric.records import COUNTS_AS_WRONG, quality_id
+from yanami_metric.replies import ItemVerdict
+from yanami_metric.run_folder import OutputRecord
+
+Current = Mapping[tuple[int, str | None], OutputRecord]
+
+
+def item_verdicts(
+    dialogue: Dialogue, history: str, current: Current, lines: Sequence[Mapping[str, Any]], judges: Mapping[str, str]
+) -> dict[tuple[str, str], ItemVerdict]:
+    """By (kind, item id) what became of each item; items that nobody has judged yet are absent.
+
+    Args:
+        dialogue: what is asked.
+        history: the history mode.
+        current: the latest outputs of this dialogue under that mode.
+        lines: the dialogue's lines of verdicts.jsonl.
+        judges: the name of the judge for each kind of call.
+    """
+    judged: dict[tuple[str, str, str], ItemVerdict] = {}
+    for line in lines:
+        if line["history"] == history and line["judge"] == judges[line["kind"]]:
+            for item in line["items"]:
+                judged[line["output"], line["kind"], item["id"]] = ItemVerdict(**item)
+    found = {}
+    for kind, id, record, status in _asked(dialogue, current):
+        if status != "ok":
+            found[kind, id] = ItemVerdict(id, status, 0.0 if status in COUNTS_AS_WRONG else None, record.reason)
+        elif (record.key, kind, id) in judged:
+            found[kind, id] = judged[record.key, kind, id]
+    return found
+
+
+def _asked(dialogue: Dialogue, current: Current) -> Iterator[tuple[str, str, OutputRecord, str]]:
+    """(kind, item id, output, its status) of every item whose output exists."""
+    for question in dialogue.questions:
+        if record := current.get((question.turn, question.id)):
+            yield "answer", question.id, record, record.status
+    for slot in dialogue.slots:
+        if record := current.get((slot.turn, None)):
+            status = record.slot_status(slot.ordinal)
+            yield "quality", quality_id(slot), record, status
+            for check in dialogue.checks_of(slot):
+                yield "checks", check.id, record, status

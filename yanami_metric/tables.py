@@ -1,0 +1,284 @@
+"""scores.json as text: the table of one run, and the comparison of several. Strings only, no files.
+
+What a scores.json holds, all optional but `histories`:
+
+    model, identity            what was run, and what its weights are
+    data, revision, mini       which dialogues; `mini` is true for the bench that yanami draws itself
+    placement                  where images stand in a request
+    judge, judge_fingerprint, prompts    who judged, and hashes of what could change its answers
+    facts                      {label: text}, anything else worth showing
+    histories                  {history: the entry that `score.summarise` gives}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from yanami_dataset.schema import SCENARIOS
+from yanami_metric.formulas import DEFAULT
+from yanami_metric.records import HISTORIES
+
+Scores = Mapping[str, Any]
+
+DASH = "–"
+HEADLINES = ("overall", "vr", "dsu", "sc", "vq")
+TITLES = {"overall": "Overall", "vr": "VR", "dsu": "DSU", "sc": "SC", "vq": "VQ"}
+DIMENSION_TITLES = {
+    "reference_resolution": "RR",
+    "context_retrieval": "CR",
+    "constraint_tracking": "CT",
+    "correction_updating": "CU",
+}
+SMOKE = (
+    "A smoke and calibration bench, drawn by yanami itself. These are not YANAMI-Bench scores: "
+    "they can't be compared with published figures, nor submitted."
+)
+HISTORY_NOTES = {
+    "gt": "earlier images are the targets (GT-History, the main setting)",
+    "self": "earlier images are the model's own (Self-History)",
+    "last": "only the model's latest image and the current message",
+    "none": "only the current message",
+}
+_FACTS = (
+    ("model", "Model"),
+    ("identity", "Model identity"),
+    ("data", "Data"),
+    ("revision", "Data revision"),
+    ("placement", "Placement of images"),
+    ("judge", "Judge"),
+    ("judge_fingerprint", "Judge fingerprint"),
+    ("prompts", "Prompts"),
+)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A score in points, or a dash for one that there isn't.
+
+    >>> number(65.021), number(None)
+    ('65.02', '–')
+    """
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage, never rounded up to all.
+
+    >>> percent(1.0), percent(0.9999), percent(None)
+    ('100 %', '99.9 %', '–')
+    """
+    if share is None:
+        return DASH
+    return "100 %" if share >= 1 else f"{min(100 * share, 99.9):.1f} %"
+
+
+def spread(estimate: Mapping[str, Any]) -> str:
+    """The interval of an estimate, or nothing.
+
+    >>> spread({"low": 61.04, "high": 68.9}), spread({"low": None, "high": None})
+    ('61.0–68.9', '')
+    """
+    return "" if estimate["low"] is None else f"{estimate['low']:.1f}–{estimate['high']:.1f}"
+
+
+def histories(scores: Scores) -> dict[str, Mapping[str, Any]]:
+    """The entries by history, the main setting first."""
+    order = {name: i for i, name in enumerate(HISTORIES)}
+    return dict(sorted(scores["histories"].items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+
+
+def facts(scores: Scores) -> list[tuple[str, str]]:
+    """What was measured, and with what; a thing that wasn't recorded is named as such."""
+    known = [(title, str(scores.get(key) or "not recorded")) for key, title in _FACTS]
+    return known + [(str(label), str(text)) for label, text in scores.get("facts", {}).items()]
+
+
+def notes(scores: Scores) -> list[str]:
+    """What a reader has to know to read the scores: the formulas and where their weights come from."""
+    lines = ["Scores are points from 0 to 100, higher is better."]
+    entries = histories(scores)
+    for formula in sorted({entry["formula"] for entry in entries.values()}):
+        lines.append(f"Overall = {formula}.")
+    if any(not entry["can_answer"] for entry in entries.values()):
+        lines.append(
+            "The model doesn't answer in text: overall is VR, not comparable with an overall that has DSU in it."
+        )
+    lines += [_weights(weights) for weights in _different(entry["weights"] for entry in entries.values())]
+    for mean in sorted({entry["sc_mean"] for entry in entries.values()}):
+        lines.append(f"SC is averaged over {mean}s (the paper doesn't say over what; dialogues are ours).")
+    for how in _different(entry["interval"] for entry in entries.values()):
+        if how["resamples"]:
+            lines.append(
+                f"Ranges are {100 * how['level']:g} % intervals: {how['method']}, {how['resamples']} resamples, "
+                f"seed {how['seed']}."
+            )
+    return lines + _unscored(entries)
+
+
+def _different(values: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    if dict(weights) != asdict(DEFAULT):
+        given = ", ".join(f"{name} {value:g}" for name, value in weights.items())
+        return f"The weights were set for this run ({given}): not comparable with scores under the default weights."
+    return (
+        "SC : VQ = 0.6 : 0.4 is recovered from the published rows; the weight 0.40 of DSU is inferred, not published."
+    )
+
+
+def _unscored(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for history, entry in entries.items():
+        best = entry["overall"] if entry["overall"]["coverage"] is not None else entry["vr"]
+        if best["coverage"] is not None and best["coverage"] < 1:
+            name = "overall" if best is entry["overall"] else "VR"
+            low, high = (number(bound, 1) for bound in best["bounds"])
+            lines.append(
+                f"{history}: {percent(best['coverage'])} of the items are scored; were all others wrong or right, "
+                f"{name} would be {low} or {high}."
+            )
+    return lines
+
+
+def markdown(scores: Scores) -> str:
+    """The scores of one run as Markdown: headline, scenarios, statuses, facts. Text of others is escaped."""
+    entries = histories(scores)
+    blocks = [f"# {_plain(str(scores.get('model') or 'model not recorded'))}"]
+    if scores.get("mini"):
+        blocks.append(f"> **{SMOKE}**")
+    blocks.append(render(_headlines(entries)))
+    if any(entry["without_refusals"]["n_refused"] for entry in entries.values()):
+        blocks.append(render(_refusals(entries)))
+    blocks += ["## Scenarios", render(_scenarios(entries)), "## Items", render(_statuses(entries)), "## Notes"]
+    blocks.append("\n".join(f"- {_plain(line)}" for line in notes(scores)))
+    blocks.append("\n".join(f"- {_plain(label)}: {_plain(text)}" for label, text in facts(scores)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _with_spread(estimate: Mapping[str, Any]) -> str:
+    ends = spread(estimate)
+    return number(estimate["value"]) + (f" ({ends})" if ends else "")
+
+
+def _headlines(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    rows = [["History", *TITLES.values(), "n", "Coverage"]]
+    for history, entry in entries.items():
+        widest = max((entry[name] for name in HEADLINES), key=lambda estimate: estimate["n"])
+        rows.append(
+            [history, *(_with_spread(entry[name]) for name in HEADLINES), str(widest["n"]), percent(widest["coverage"])]
+        )
+    return rows
+
+
+def _refusals(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    rows = [["History", "Refused items", "Overall without them", "VR without them"]]
+    for history, entry in entries.items():
+        apart = entry["without_refusals"]
+        rows.append([history, str(apart["n_refused"]), _with_spread(apart["overall"]), _with_spread(apart["vr"])])
+    return rows
+
+
+def _scenarios(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    rows = [["History", "Scenario", "Dialogues", *TITLES.values(), *DIMENSION_TITLES.values()]]
+    for history, entry in entries.items():
+        for scenario in SCENARIOS:
+            if scenario in entry["scenarios"]:
+                scored = entry["scenarios"][scenario]
+                estimates = [scored[name] for name in HEADLINES]
+                estimates += [scored["dimensions"][name] for name in DIMENSION_TITLES]
+                values = [number(estimate["value"]) for estimate in estimates]
+                rows.append([history, scenario, str(scored["dialogues"]), *values])
+    return rows
+
+
+def _statuses(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    seen = [status for entry in entries.values() for counts in entry["statuses"].values() for status in counts]
+    columns = list(dict.fromkeys(seen))
+    rows = [["History", "Kind", *columns]]
+    for history, entry in entries.items():
+        for kind, counts in entry["statuses"].items():
+            rows.append([history, kind, *(str(counts.get(status, 0)) for status in columns)])
+    return rows
+
+
+def table(runs: Sequence[tuple[str, Scores]]) -> list[list[str]]:
+    """Several runs side by side, a header and a row per model and history; the same cells for Markdown and terminals.
+
+    Rows are sorted by history, then by VR, which every model that draws has under the same formula. They are never
+    sorted by overall: a model with DSU in it can pass one that draws better.
+    """
+    rows = [(history, name, entry) for name, scores in runs for history, entry in histories(scores).items()]
+    order = {name: i for i, name in enumerate(HISTORIES)}
+    rows.sort(key=lambda row: (order.get(row[0], len(order)), _descending(row[2]["vr"]["value"]), row[1]))
+    cells = [["History", "Model", "VR", "SC", "VQ", "DSU", "Overall", "Overall is", "Coverage"]]
+    for history, name, entry in rows:
+        scored = max((entry[key] for key in HEADLINES), key=lambda estimate: estimate["n"])
+        cells.append(
+            [
+                history,
+                name,
+                _with_spread(entry["vr"]),
+                *(number(entry[key]["value"]) for key in ("sc", "vq", "dsu")),
+                _with_spread(entry["overall"]),
+                entry["formula"],
+                percent(scored["coverage"]),
+            ]
+        )
+    return cells
+
+
+def _descending(value: float | None) -> float:
+    return float("inf") if value is None else -value
+
+
+def comparison(runs: Sequence[tuple[str, Scores]]) -> str:
+    """`table` as Markdown, with a warning wherever the runs were not measured alike."""
+    blocks = [f"> **{SMOKE}**"] if any(scores.get("mini") for _, scores in runs) else []
+    blocks += [f"> **Not measured alike: {line}.**" for line in differences(runs)]
+    blocks += [render(table(runs)), "Sorted by VR within each history."]
+    return "\n\n".join(blocks) + "\n"
+
+
+def differences(runs: Sequence[tuple[str, Scores]]) -> list[str]:
+    """In what the runs differ that makes their scores incomparable: judge, prompts, data, formula."""
+    found = []
+    for key, title in _FACTS:
+        if key in ("data", "revision", "judge", "judge_fingerprint", "prompts"):
+            values = {str(scores.get(key) or "not recorded") for _, scores in runs}
+            if len(values) > 1:
+                found.append(f"{title.lower()} is {' / '.join(sorted(values))}")
+    formulas = {entry["formula"] for _, scores in runs for entry in scores["histories"].values()}
+    if len(formulas) > 1:
+        found.append(f"overall is {' / '.join(sorted(formulas))}")
+    return found
+
+
+def render(cells: Sequence[Sequence[str]]) -> str:
+    """Cells as a Markdown table, the first row being the header; text that would be markup is escaped.
+
+    >>> print(render([["Model", "VR"], ["a|b", "65.02"]]))
+    | Model | VR |
+    |---|---:|
+    | a\\|b | 65.02 |
+    """
+    header, *rows = ([_plain(cell) for cell in row] for row in cells)
+    numeric = [bool(rows) and all(row[i][:1].isdigit() or row[i] == DASH for row in rows) for i in range(len(header))]
+    lines = [header, *rows]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    text.insert(1, "|" + "|".join("---:" if right else "---" for right in numeric) + "|")
+    return "\n".join(text)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is: on one line, without markup."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    for mark in "\\`*_[]|":
+        text = text.replace(mark, f"\\{mark}")
+    return text
