@@ -6,8 +6,8 @@ from io import BytesIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import colour_png, dialogues
 
+from tests.strategies import colour_png, dialogues
 from yanami_dataset.errors import DataError
 from yanami_dataset.features import COLUMNS, LABELS, features, from_row, to_row
 from yanami_dataset.images import check_images
