@@ -39,9 +39,8 @@ from yanami_metric.report import (
 )
 from yanami_metric.score import ItemResult, summarise, tally
 
-HOSTILE = (
-    "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> ${7*7} {{7*7}} \u202etxt"
-)
+TAKEN = "document.title='taken'"
+HOSTILE = f'<script>{TAKEN}</script><img src=x onerror="{TAKEN}"> {{{{7*7}}}} \u202etxt'
 MODES = ("gt", "self", "last", "none")
 COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd")
 
@@ -132,15 +131,13 @@ def run(number=2, text=None, modes=MODES, mini=True, **caps):
         for mode in modes
     }
     scores = {
-        "model": text or "diffusers:black-forest-labs/FLUX.2-dev",
-        "identity": "hub commit 4f2a91c7",
-        "data": "mini",
-        "revision": "size 100, seed 0, 256 px",
-        "mini": mini,
+        "model": {"spec": text or "diffusers:black-forest-labs/FLUX.2-dev", "identity": "hub:4f2a91c7", "options": {}},
+        "dataset": {"name": "mini", "revision": "a81c" * 16, "mini": mini, "scenarios": [], "limit": 8, "shard": None},
         "placement": "interleaved",
-        "judge": "pixel",
-        "judge_fingerprint": "9c1f0e2b7a55",
-        "prompts": "none: the pixel judge reads probes",
+        "judge": {
+            "images": {"name": "pixel", "fingerprint": {"name": "pixel", "version": 3}},
+            "answers": {"name": "exact", "fingerprint": {"name": "exact", "version": 1}},
+        },
         "facts": {"Seed": "0"},
         "histories": entries,
     }
@@ -190,7 +187,7 @@ def test_the_mini_bench_is_never_taken_for_the_benchmark():
     assert "Not a YANAMI-Bench score" in html(scores, shown, total=4)
     assert "not YANAMI-Bench scores" in tables.markdown(scores)
     assert "not YANAMI-Bench scores" in tables.comparison([("a", scores)])
-    scores["mini"] = False
+    scores["dataset"]["mini"] = False
     assert "Not a YANAMI-Bench score" not in html(scores, shown, total=4)
     assert "smoke" not in tables.markdown(scores)
 
@@ -198,12 +195,13 @@ def test_the_mini_bench_is_never_taken_for_the_benchmark():
 def test_it_says_what_was_measured_and_with_what():
     scores, shown = run(1)
     for text in (html(scores, shown, total=4), tables.markdown(scores)):
-        for key in ("model", "identity", "revision", "judge", "judge_fingerprint", "placement"):
-            assert scores[key] in text
+        for piece in ("FLUX.2-dev", "hub:4f2a91c7", "a81c" * 16, "interleaved", "limit 8", "pixel", "exact"):
+            assert piece in text
+        assert tables.digest({"version": 3, "name": "pixel"}) in text
         assert "inferred, not published" in text
         assert "0.4 DSU + 0.36 SC + 0.24 VQ" in text
-    del scores["judge_fingerprint"]
-    assert "Judge fingerprint: not recorded" in tables.markdown(scores)
+    del scores["judge"]["images"]
+    assert "Judge of images: not recorded" in tables.markdown(scores)
 
 
 def test_it_shows_verdicts_reasons_and_failures():
@@ -259,7 +257,7 @@ def test_undefined_scores_are_dashes():
     assert "–" in page
     assert "overall is VR" in text
     empty = {"histories": {"gt": summarise([], can_answer=True, can_draw=True)}}
-    assert "Model not recorded" in html(empty, [], total=0)
+    assert "not recorded" in html(empty, [], total=0)
     assert "| gt | – | – |" in tables.markdown(empty)
 
 
@@ -291,14 +289,21 @@ def entry(scores, vr):
 def test_models_are_compared_by_vr_and_never_by_overall():
     both, _ = run(2, modes=("gt", "self"))
     mute, _ = run(2, modes=("gt",), can_answer=False)
-    mute["judge"] = "openai:other"
+    mute["judge"]["images"] = {"name": "pixel", "fingerprint": {"version": 4}}
     rows = tables.table([("talks", entry(both, 40.0)), ("draws", entry(mute, 60.0)), ("broken", entry(mute, None))])
     assert [row[:2] for row in rows[1:]] == [["gt", "draws"], ["gt", "talks"], ["gt", "broken"], ["self", "talks"]]
     assert all(len(row) == len(rows[0]) for row in rows)
     text = tables.comparison([("talks", both), ("draws", mute)])
-    assert "Not measured alike: judge is openai:other / pixel." in text
-    assert "Not measured alike: overall is 0.4 DSU + 0.36 SC + 0.24 VQ / 0.6 SC + 0.4 VQ." in text
+    assert re.search(r"Not measured alike: judge of images: pixel \([0-9a-f]{12}\) / pixel \(", text)
+    assert "Not measured alike: overall: 0.4 DSU + 0.36 SC + 0.24 VQ / 0.6 SC + 0.4 VQ." in text
+    assert "judge of answers" not in text
     assert "Not measured alike" not in tables.comparison([("talks", both), ("again", both)])
+
+
+def test_observed_images_in_the_history_are_named():
+    scores, _ = run(1)
+    scores["histories"]["gt"]["observed_images_in_history"] = 5
+    assert "gt: 5 of the earlier images are what some system once drew" in tables.markdown(scores)
 
 
 def test_weights_of_ones_own_are_named():

@@ -108,9 +108,8 @@ def html(scores: tables.Scores, dialogues: Iterable[ReportDialogue], *, total: i
     thumbnails = _Thumbnails()
     shown = [_dialogue(one, thumbnails) for one in dialogues]
     return environment.get_template("report.html.j2").render(
-        model=scores.get("model") or "Model not recorded",
-        data=scores.get("data"),
-        mini=scores.get("mini", False),
+        model=tables.model_name(scores),
+        mini=tables.is_mini(scores),
         histories=tables.histories(scores),
         statuses=_statuses(scores),
         notes=tables.notes(scores),
@@ -249,7 +248,7 @@ def _part(dialogue: Dialogue, part: Part, thumbnails: _Thumbnails) -> dict[str, 
     if part.type == "text" or part.index is None:
         return {"text": part.text or "", "image": None}
     role = dialogue.image_info[part.index].role
-    return {"text": f"{role} image {part.index}", "image": thumbnails.of(dialogue.images[part.index])}
+    return {"text": role, "image": thumbnails.of(dialogue.images[part.index])}
 
 
 def _slot(shown: ReportDialogue, slot: Slot, thumbnails: _Thumbnails) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """scores.json as text: the table of one run, and the comparison of several. Strings only, no files.
 
-What a scores.json holds, all optional but `histories`:
+What is read of a scores.json; all but `histories` may be missing, and is then named as not recorded:
 
-    model, identity            what was run, and what its weights are
-    data, revision, mini       which dialogues; `mini` is true for the bench that yanami draws itself
-    placement                  where images stand in a request
-    judge, judge_fingerprint, prompts    who judged, and hashes of what could change its answers
-    facts                      {label: text}, anything else worth showing
-    histories                  {history: the entry that `score.summarise` gives}
+    model        {spec, identity, options}
+    dataset      {name, revision, mini, scenarios, limit, shard}; `mini`: the bench that yanami draws itself
+    placement    where images stand in a request
+    judge        {images: {name, fingerprint}, answers: {name, fingerprint}}; a fingerprint is a dict, prompts included
+    facts        {label: text}, anything else worth showing
+    histories    {history: the entry that `score.summarise` gives, and observed_images_in_history, a number}
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -41,16 +43,6 @@ HISTORY_NOTES = {
     "last": "only the model's latest image and the current message",
     "none": "only the current message",
 }
-_FACTS = (
-    ("model", "Model"),
-    ("identity", "Model identity"),
-    ("data", "Data"),
-    ("revision", "Data revision"),
-    ("placement", "Placement of images"),
-    ("judge", "Judge"),
-    ("judge_fingerprint", "Judge fingerprint"),
-    ("prompts", "Prompts"),
-)
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -88,10 +80,60 @@ def histories(scores: Scores) -> dict[str, Mapping[str, Any]]:
     return dict(sorted(scores["histories"].items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
 
 
+def model_name(scores: Scores) -> str:
+    """What was run, as it was asked for."""
+    return _text(scores, "model", "spec")
+
+
+def is_mini(scores: Scores) -> bool:
+    """Whether the scores are of the mini bench."""
+    return bool(_get(scores, "dataset", "mini"))
+
+
 def facts(scores: Scores) -> list[tuple[str, str]]:
     """What was measured, and with what; a thing that wasn't recorded is named as such."""
-    known = [(title, str(scores.get(key) or "not recorded")) for key, title in _FACTS]
-    return known + [(str(label), str(text)) for label, text in scores.get("facts", {}).items()]
+    found = [
+        ("Model", model_name(scores)),
+        ("Model identity", _text(scores, "model", "identity")),
+        ("Model options", _listed(_get(scores, "model", "options"))),
+        ("Data", _text(scores, "dataset", "name")),
+        ("Data revision", _text(scores, "dataset", "revision")),
+        ("Selection", _listed({key: _get(scores, "dataset", key) for key in ("scenarios", "limit", "shard")})),
+        ("Placement of images", _text(scores, "placement")),
+    ]
+    for role in ("images", "answers"):
+        fingerprint = _get(scores, "judge", role, "fingerprint")
+        found.append((f"Judge of {role}", _text(scores, "judge", role, "name")))
+        found.append((f"Its fingerprint ({role})", digest(fingerprint) if fingerprint else _text({}, "")))
+        found.append((f"What that holds ({role})", _listed(fingerprint)))
+    found += [(str(label), str(text)) for label, text in scores.get("facts", {}).items()]
+    return [(label, text) for label, text in found if text]
+
+
+def digest(fingerprint: Any) -> str:
+    """A fingerprint in 12 hex digits, to be compared at a glance.
+
+    >>> digest({"name": "pixel", "version": 1}) == digest({"version": 1, "name": "pixel"})
+    True
+    """
+    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _get(scores: Scores, *path: str) -> Any:
+    found: Any = scores
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(scores: Scores, *path: str) -> str:
+    return str(_get(scores, *path) or "not recorded")
+
+
+def _listed(values: Any) -> str:
+    """A mapping in a line, without what is empty."""
+    pairs = values.items() if isinstance(values, Mapping) else ()
+    return ", ".join(f"{key} {json.dumps(value)}" for key, value in pairs if value not in (None, [], {}, ""))
 
 
 def notes(scores: Scores) -> list[str]:
@@ -113,6 +155,9 @@ def notes(scores: Scores) -> list[str]:
                 f"Ranges are {100 * how['level']:g} % intervals: {how['method']}, {how['resamples']} resamples, "
                 f"seed {how['seed']}."
             )
+    for history, entry in entries.items():
+        if observed := entry.get("observed_images_in_history"):
+            lines.append(f"{history}: {observed} of the earlier images are what some system once drew, not targets.")
     return lines + _unscored(entries)
 
 
@@ -150,8 +195,8 @@ def _unscored(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def markdown(scores: Scores) -> str:
     """The scores of one run as Markdown: headline, scenarios, statuses, facts. Text of others is escaped."""
     entries = histories(scores)
-    blocks = [f"# {_plain(str(scores.get('model') or 'model not recorded'))}"]
-    if scores.get("mini"):
+    blocks = [f"# {_plain(model_name(scores))}"]
+    if is_mini(scores):
         blocks.append(f"> **{SMOKE}**")
     blocks.append(render(_headlines(entries)))
     if any(entry["without_refusals"]["n_refused"] for entry in entries.values()):
@@ -240,24 +285,30 @@ def _descending(value: float | None) -> float:
 
 def comparison(runs: Sequence[tuple[str, Scores]]) -> str:
     """`table` as Markdown, with a warning wherever the runs were not measured alike."""
-    blocks = [f"> **{SMOKE}**"] if any(scores.get("mini") for _, scores in runs) else []
+    blocks = [f"> **{SMOKE}**"] if any(is_mini(scores) for _, scores in runs) else []
     blocks += [f"> **Not measured alike: {line}.**" for line in differences(runs)]
     blocks += [render(table(runs)), "Sorted by VR within each history."]
     return "\n\n".join(blocks) + "\n"
 
 
 def differences(runs: Sequence[tuple[str, Scores]]) -> list[str]:
-    """In what the runs differ that makes their scores incomparable: judge, prompts, data, formula."""
+    """In what the runs differ that makes their scores incomparable: data, judges with their prompts, formula, mean."""
     found = []
-    for key, title in _FACTS:
-        if key in ("data", "revision", "judge", "judge_fingerprint", "prompts"):
-            values = {str(scores.get(key) or "not recorded") for _, scores in runs}
-            if len(values) > 1:
-                found.append(f"{title.lower()} is {' / '.join(sorted(values))}")
-    formulas = {entry["formula"] for _, scores in runs for entry in scores["histories"].values()}
-    if len(formulas) > 1:
-        found.append(f"overall is {' / '.join(sorted(formulas))}")
+    for title, values in (
+        ("data", [_text(scores, "dataset", "name") for _, scores in runs]),
+        ("data revision", [_text(scores, "dataset", "revision") for _, scores in runs]),
+        ("judge of images", [_judge(scores, "images") for _, scores in runs]),
+        ("judge of answers", [_judge(scores, "answers") for _, scores in runs]),
+        ("overall", [entry["formula"] for _, scores in runs for entry in scores["histories"].values()]),
+        ("SC averaged over", [entry["sc_mean"] for _, scores in runs for entry in scores["histories"].values()]),
+    ):
+        if len(set(values)) > 1:
+            found.append(f"{title}: {' / '.join(sorted(set(values)))}")
     return found
+
+
+def _judge(scores: Scores, role: str) -> str:
+    return f"{_text(scores, 'judge', role, 'name')} ({digest(_get(scores, 'judge', role, 'fingerprint'))})"
 
 
 def render(cells: Sequence[Sequence[str]]) -> str:
