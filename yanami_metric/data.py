@@ -77,6 +77,9 @@ class Selection:
         return "".join(f"-{part}" for part in parts)
 
 
+EVERYTHING = Selection()
+
+
 @dataclass(frozen=True)
 class Data:
     """Dialogues with a name: what a run is about. Iterate over it as often as you like.
@@ -91,7 +94,7 @@ class Data:
 
     @cached_property
     def _chosen(self) -> Dialogues:
-        if self.selection == Selection():
+        if self.selection == EVERYTHING:
             return self.everything
         return self.everything.select(self.selection.choose(_with_scenarios(self.everything)))
 
@@ -142,7 +145,7 @@ def _with_scenarios(dialogues: Dialogues) -> list[tuple[str, str]]:
     return [(dialogue.id, dialogue.scenario) for dialogue in dialogues]
 
 
-def open_data(data: str | Path | Data | Iterable[Any], selection: Selection = Selection(), **mini: Any) -> Data:
+def open_data(data: str | Path | Data | Iterable[Any], selection: Selection = EVERYTHING, **mini: Any) -> Data:
     """The dialogues that a spec or an object stands for.
 
     Args:
@@ -155,7 +158,7 @@ def open_data(data: str | Path | Data | Iterable[Any], selection: Selection = Se
         DataError: no dialogues in it, or none left.
     """
     if isinstance(data, Data):
-        opened = data if selection == Selection() else Data(data.spec, data.name, data.everything, selection)
+        opened = data if selection == EVERYTHING else Data(data.spec, data.name, data.everything, selection)
     elif isinstance(data, str | Path):
         opened = _by_spec(str(data), selection, mini)
     else:

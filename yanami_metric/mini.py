@@ -5,16 +5,8 @@ Here because the generator, which is data, must not know the judge.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from yanami_dataset import __version__
-from yanami_dataset.schema import Dialogue
 
 
 def cache_folder() -> Path:

@@ -6,13 +6,14 @@ latest verdict of the judges in question about the present output.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yanami_dataset.schema import Dialogue
 from yanami_metric.records import COUNTS_AS_WRONG, quality_id
 from yanami_metric.replies import ItemVerdict
-from yanami_metric.run_folder import OutputRecord
+from yanami_metric.run_folder import OutputRecord, RunFolder
 
 Current = Mapping[tuple[int, str | None], OutputRecord]
 
@@ -54,3 +55,17 @@ def _asked(dialogue: Dialogue, current: Current) -> Iterator[tuple[str, str, Out
             yield "quality", quality_id(slot), record, status
             for check in dialogue.checks_of(slot):
                 yield "checks", check.id, record, status
+
+
+def judge_names(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The judge's name for each kind of call, from an entry of run.json's judges."""
+    images, answers = entry["images"]["name"], entry["answers"]["name"]
+    return {"checks": images, "quality": images, "answer": answers}
+
+
+def scores_file(folder: RunFolder, entry: Mapping[str, Any]) -> str:
+    """scores.json for the first judges of a run, scores.<judges>.json for others."""
+    if folder.judges[0] == entry:
+        return "scores.json"
+    name = "-".join(entry[role]["name"] for role in ("images", "answers"))
+    return f"scores.{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}.json"

@@ -131,7 +131,7 @@ class Replay:
 
     def _extra(self, data: Data, history: str) -> Iterator[str]:
         known = data.all_ids()
-        asked = {dialogue.id: set(_items(dialogue)) for dialogue in dialogues}
+        asked = {dialogue.id: set(_items(dialogue)) for dialogue in data}
         for mode, dialogue, item in self._lines:
             if mode in ("", history) and (dialogue not in known or item not in asked.get(dialogue, {item})):
                 yield f"extra: {_name(dialogue, item)}, which the dialogues don't ask for"

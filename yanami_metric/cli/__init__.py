@@ -1,0 +1,54 @@
+"""The yanami command. Nobody imports it, and it imports nothing heavy before a command runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from yanami_metric.cli import data, run
+from yanami_metric.cli.console import fail
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Roll models out over multi-turn image-text dialogues, judge what they draw and answer, and score it.",
+)
+app.add_typer(data.app, name="data", help="Make, import and look at dialogues.")
+for command in (run.eval_, run.rollout, run.judge, run.score, run.report):
+    app.command(command.__name__.strip("_"))(command)
+
+
+@app.command("install-metric")
+def install_metric(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Make `evaluate.load("yanami")` work offline on this machine."""
+    from yanami_metric.install import install
+
+    path = install()
+    if not quiet:
+        typer.echo(f'evaluate.load("yanami") now finds {path}')
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        from yanami_dataset import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; what is wrong with data, options or folders is one message and exit code 2."""
+    from yanami_dataset.errors import YanamiError
+
+    try:
+        app()
+    except YanamiError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on from here")

@@ -1,0 +1,36 @@
+"""Running asynchronous judges from ordinary code, also where an event loop runs already (a notebook)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Loop:
+    """One event loop in a thread of its own, for as long as the context lasts.
+
+    >>> async def answer() -> int:
+    ...     return 42
+    >>> with Loop() as loop:
+    ...     loop.run(answer())
+    42
+    """
+
+    def __enter__(self) -> Loop:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="yanami-judges", daemon=True)
+        self._thread.start()
+        return self
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for the result of a coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
