@@ -258,9 +258,7 @@ class _Queue:
     def take(self) -> tuple[str, Any]:
         """Where the next one is, and its value."""
         if self._next >= len(self._images):
-            raise SourceError(
-                f"expected an image per mention, got more mentions than the {len(self._images)} of images"
-            )
+            raise SourceError(f"images: expected one per mention, got {len(self._images)} and more mentions")
         self._next += 1
         return f"images[{self._next - 1}]", self._images[self._next - 1]
 

@@ -17,8 +17,7 @@ from yanami_dataset.errors import SourceError
 MAX_FILE_BYTES = 256 * 2**20
 """A larger file is refused before it is read; the largest image that `images` takes has 192 MB uncompressed."""
 
-KEYS = ("image", "image_url", "url", "path", "bytes")
-"""Where a mapping may name its image; null is as good as absent."""
+_KEYS = ("image", "image_url", "url", "path")
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://|file:", re.IGNORECASE)
 
@@ -34,8 +33,14 @@ def shown(value: object, limit: int = 80) -> str:
 
 
 def source_of(value: Mapping[str, Any]) -> Any:
-    """What a mapping names as its image, None where it names none."""
-    return next((value[key] for key in KEYS if value.get(key) is not None), None)
+    """What a mapping names as its image, for `ImageSources.read`; null is as good as absent, None where it names none.
+
+    >>> source_of({"type": "image", "path": None, "url": "a.png"})
+    'a.png'
+    """
+    if value.get("bytes") is not None:
+        return {"bytes": value["bytes"]}
+    return next((value[key] for key in _KEYS if value.get(key) is not None), None)
 
 
 class ImageSources:
@@ -58,9 +63,7 @@ class ImageSources:
                 return _base64(source["bytes"]), ""
             source = source_of(source)
         if not isinstance(source, str):
-            raise SourceError(
-                f"expected an image as a path, a data: URI or {{path | bytes | url}}, got {shown(source)}"
-            )
+            raise SourceError(f"expected a path, a data: URI or {{path | bytes | url}}, got {shown(source)}")
         if source[:5].lower() == "data:":
             return _data_uri(source), ""
         path = self._inside(source)
@@ -78,7 +81,8 @@ class ImageSources:
             path = (self._folder / source).resolve()
             exists = path.is_file()
         except (OSError, ValueError, RuntimeError) as error:  # too long, a null byte, a loop of links
-            raise SourceError(f"expected a path, got {shown(source)}: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise SourceError(f"expected a path, got {shown(source)}: {why}") from error
         if not path.is_relative_to(self._folder):
             raise SourceError(f"expected a path inside {self._folder}, got {shown(source)}, a link to {path}")
         if not exists:
