@@ -31,7 +31,7 @@ def changes(
         verbs = {step.change.verb for step in steps}
         avoid = {who for step in steps for who in (step.change.who, step.change.other) if who}
         chosen = {verb: weight for verb, weight in table.items() if verb not in verbs}
-        change = must(propose(story.rng, picture, story.limits, chosen, story.new_id(), avoid))
+        change = must(propose(story.rng, picture, story.limits, chosen, story.new_id, avoid))
         item = picture.find(change.who)
         describable = (
             item is not None and not steps and change.verb not in ("raise", "tuck") and story.rng.random() < 0.5

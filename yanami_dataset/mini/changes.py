@@ -67,7 +67,12 @@ class Limits:
 
 
 def propose(
-    rng: Random, picture: Picture, limits: Limits, weights: Mapping[str, float], new: str, avoid: set[str] | None = None
+    rng: Random,
+    picture: Picture,
+    limits: Limits,
+    weights: Mapping[str, float],
+    new: Callable[[], str],
+    avoid: set[str] | None = None,
 ) -> Change | None:
     """Draw a change that is possible and permitted.
 
@@ -76,13 +81,13 @@ def propose(
         picture: what is to be changed.
         limits: what the dialogue allows.
         weights: how often each verb is tried.
-        new: the id for an object that is added.
+        new: gives the id for an object that is added.
         avoid: ids of objects not to be changed this time.
     """
     for _ in range(_DRAWS):
         verb = rng.choices(list(weights), list(weights.values()))[0]
         who = rng.choice(picture.ids)
-        change = _DRAWN[verb](rng, picture, limits, new if verb == "add" else who)
+        change = _DRAWN[verb](rng, picture, limits, new() if verb == "add" else who)
         if change is not None and not {change.who, change.other} & (avoid or set()) and limits.permits(change):
             limits.seen.update(item.kind for item in change.after.scene.items)
             return change
@@ -198,7 +203,9 @@ def tuck(rng: Random, picture: Picture, limits: Limits, who: str) -> Change | No
     scene = added(rng, rest.scene, item.kind, item.size, behind=rest.item(front))
     if scene is None:
         return None
-    return Change("tuck", picture, rest.grown(who, scene), (Topic("depth", (front, who)),), who, front)
+    after = rest.grown(who, scene)
+    asserts = (Topic("depth", (front, who)), Topic("place", (who,)))
+    return Change("tuck", picture, after, asserts, who, front, old=item.cell, value=after.item(who).cell)
 
 
 def mirror(picture: Picture) -> Change:

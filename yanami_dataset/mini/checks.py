@@ -50,12 +50,11 @@ def choose(
     touched = {change.who for change in changes}
     if any(change.verb in VIEWS for change in changes):
         touched = set(ledger.picture.ids)
-    checks += [*_earlier(ledger, rng, touched), *_unchanged(ledger, rng, touched)]
     kept = rule.probe(ledger.picture, ledger.anchor(rng))
     if kept is not None:
         checks.append(DraftCheck(kept, "capability", "constraint_keeping"))
         ledger.maintain(Topic("rule"))
-    return _distinct(checks)
+    return _distinct([*checks, *_earlier(ledger, rng, touched), *_unchanged(ledger, rng, touched)])
 
 
 def _distinct(checks: list[DraftCheck]) -> tuple[DraftCheck, ...]:
@@ -109,7 +108,10 @@ def _consequences(ledger: Ledger, rng: Random, change: Change) -> list[Probe | N
 
 
 def _relation(item: Item, other: Item, rng: Random) -> Probe | None:
-    words = probes.relations(item, other)
+    """How two objects stand to each other, as far as their cells tell: no text says where in its cell one lies."""
+    (row, column), (other_row, other_column) = item.cell.split(" "), other.cell.split(" ")
+    differs = {"left of": column != other_column, "right of": column != other_column}
+    words = [word for word in probes.relations(item, other) if differs.get(word, row != other_row)]
     return probes.relation(item, other, rng.choice(words)) if words else None
 
 

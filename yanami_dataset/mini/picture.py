@@ -113,7 +113,7 @@ def words(picture: Picture, topic: Topic) -> str:
             return f"the {front} is in front of the {back}"
     item = picture.item(topic.of[0])
     return {
-        "kind": f"there is a {item.name}",
+        "kind": f"there is {probes.a(item.name)}",
         "place": f"the {item.name} is in the {item.cell} cell",
         "size": f"the {item.name} is {item.size}",
     }[topic.about]

@@ -147,10 +147,10 @@ def criterion(probe: Probe) -> str:
     There are exactly two red objects in the image.
     """
     thing = _the(probe["object"]) if "object" in probe and probe["predicate"] != "absent" else ""
-    anchor = f", and the image does show {_a(probe['anchor'])}" if "anchor" in probe else ""
+    anchor = f", and the image does show {a(_kind(probe['anchor']))}" if "anchor" in probe else ""
     match probe["predicate"]:
         case "present":
-            return f"There is {_a(probe['object'])} in the image."
+            return f"There is {a(_kind(probe['object']))} in the image."
         case "absent":
             return f"There is no {_kind(probe['object'])} in the image{anchor}."
         case "cell":
@@ -174,9 +174,13 @@ def _kind(wanted: Mapping[str, str]) -> str:
     return f"{wanted.get('colour', '')} {wanted.get('shape', 'object')}".strip()
 
 
-def _a(wanted: Mapping[str, str]) -> str:
-    kind = _kind(wanted)
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+def a(noun: str) -> str:
+    """The noun with its indefinite article.
+
+    >>> a("orange star"), a("small orange star")
+    ('an orange star', 'a small orange star')
+    """
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _the(wanted: Mapping[str, str]) -> str:

@@ -112,15 +112,12 @@ def _the_correction(story: Story, turn: int) -> list[_Proposal]:
     """Correction and updating: the final value of the wish, or of a corrected change that isn't visible any more."""
     found = []
     wish, first = story.wish, story.wished
+    added = f"At the very end I want a {wish.shape} to be added."
     if story.wish_turns[1] < turn:
         if wish.colour != first.colour:
-            found += [
-                (f"What colour do I want the {wish.shape} to have that I asked for at the very end?", wish.colour)
-            ] * 2
+            found += [(f"{added} What colour should it have, as things stand?", wish.colour)] * 2
         else:
-            found += [
-                (f"Into which cell should the {wish.shape} come that I asked for at the very end?", wish.cell)
-            ] * 2
+            found += [(f"{added} Into which cell should it go, as things stand?", wish.cell)] * 2
     fixes = [event for event in story.events if event.overruled is not None and event.turn < turn]
     return found + [pair for event in fixes for pair in _settled(story, turn, event, fixes)]
 

@@ -71,7 +71,7 @@ def _planned(story: Story, plan: _Plan) -> str:
     plan.revised, picture, used = count < 3, story.picture, set[str]()
     for number in range(first, first + count):
         weights = {name: EDITS[name] for name in _REVISABLE} if number > first else EDITS
-        change = must(propose(story.rng, picture, story.limits, weights, story.new_id(), used))
+        change = must(propose(story.rng, picture, story.limits, weights, story.new_id, used))
         used |= {change.who}
         picture = change.after
         plan.numbers.append(number)
@@ -124,7 +124,7 @@ def _draw(story: Story, plan: _Plan) -> None:
     elif not plan.revised and len(plan.changes) == 2:
         said.append(_revised(story, plan, 1))
     spare = story.drawing_turns_left - len(plan.changes)
-    count = 2 if plan.revised and len(plan.changes) >= 2 and spare == 0 and rng.random() < 0.25 else 1
+    count = 2 if plan.revised and len(plan.changes) >= 2 and spare == 0 and rng.random() < 0.5 else 1
     numbers = plan.numbers[:count]
     if count == 1:
         said.append(rng.choice(("Carry out step {}.", "Now do step {}.", "Go on with step {}.")).format(numbers[0]))

@@ -94,7 +94,7 @@ class Wish:
     @property
     def words(self) -> str:
         """The wish as a fact."""
-        return f"at the very end a {self.colour} {self.shape} is to come into the {self.cell} cell"
+        return f"at the very end {probes.a(self.colour)} {self.shape} is to come into the {self.cell} cell"
 
 
 def draw_wish(rng: Random, rule: Rule, known: Collection[tuple[str, str]]) -> Wish:

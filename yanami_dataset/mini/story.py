@@ -15,9 +15,10 @@ from yanami_dataset.mini.draft import DraftSlot, DraftTurn, Unlucky
 from yanami_dataset.mini.ledger import Ledger
 from yanami_dataset.mini.palette import CELLS, COLOURS
 from yanami_dataset.mini.picture import Picture, Topic
+from yanami_dataset.mini.probes import a
 from yanami_dataset.mini.rules import draw_wish
 from yanami_dataset.mini.scene import Scene
-from yanami_dataset.mini.wording import a, done, ordinal, places, sentence, the
+from yanami_dataset.mini.wording import done, ordinal, places, sentence, the
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,8 @@ class Story:
         ]
         if described:
             texts.append((f"In {where}, what is {rng.choice(described)}?", f"It is {the(item)}."))
-        question, answer = rng.choice(texts)
+        said = " ".join(part.user for part in self.turns[-6:]).lower()
+        question, answer = rng.choice([pair for pair in texts if pair[0].lower() not in said] or texts)
         opener = rng.choice(("", "", "Before we go on: ", "A question first: ", "Just to be sure: "))
         return (f"{opener}{question[0].lower()}{question[1:]}" if opener else question), answer
 

@@ -8,7 +8,7 @@ from random import Random
 from yanami_dataset.mini.changes import Change
 from yanami_dataset.mini.palette import CELLS, COLOURS, SHAPES
 from yanami_dataset.mini.picture import Picture
-from yanami_dataset.mini.probes import LEAST_OFFSET
+from yanami_dataset.mini.probes import LEAST_OFFSET, a
 from yanami_dataset.mini.scene import Item, Scene, pairs
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -51,8 +51,8 @@ _INSTRUCTIONS = {
         "swap the depth of {ref} and {other}, so that {ref} is the one in front",
     ),
     "tuck": (
-        "slide {ref} behind {other}, so that {other} covers a part of it",
-        "put {ref} behind {other}, with a part of it hidden by {other}",
+        "slide {ref} behind {other}, into the {value} cell, so that {other} covers a part of it",
+        "put {ref} into the {value} cell behind {other}, with a part of it hidden by {other}",
     ),
 }
 _CORRECTIONS = {
@@ -64,7 +64,7 @@ _CORRECTIONS = {
     "recolour": (
         "sorry, I said {old} but meant {value}: {ref} has to be {value}",
         "my mistake, {ref} shouldn't be {old}, make it {value} instead",
-        "I take the {old} back: {ref} gets to be {value}",
+        "not {old} after all: make {ref} {value} instead",
     ),
 }
 _UNDO = {
@@ -92,15 +92,6 @@ _TWO = ("{p}. Also, {q}.", "{p}, and {q}.", "Please {p}. Also {q}.", "Two change
 _REST = ("Leave everything else as it is.", "Nothing else changes.", "The rest stays as it was.", "Keep all the rest.")
 _REQUESTS = ("Draw the result.", "Show me the new picture.", "Draw it, please.", "Let me see it.", "Draw that.")
 _DONE = ("Here it is.", "Done.", "Here is the picture.", "There you are.", "This is how it looks now.", "All right:")
-
-
-def a(noun: str) -> str:
-    """The noun with its indefinite article.
-
-    >>> a("orange star"), a("small orange star")
-    ('an orange star', 'a small orange star')
-    """
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def the(item: Item) -> str:
