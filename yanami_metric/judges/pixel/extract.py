@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 
 from scipy import ndimage
 
+from yanami_dataset.mini.palette import COLUMNS, ROWS
 from yanami_metric.judges.pixel.depth import fit_all
 from yanami_metric.judges.pixel.oklab import NAMES
+from yanami_metric.judges.pixel.quality import Measures, measure
 from yanami_metric.judges.pixel.segment import segment
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     """An object: `x` and `y` of its centre as fractions of width and height, `radius` of the side (the root of the area).
 
-    `radius` goes from the centre to the farthest point of the outline; `misfit` says how badly the shape fits (0 is best).
+    `shape` is one of the palette's or `irregular`, `radius` goes from the centre to the farthest point of the outline,
+    `misfit` says how badly the shape fits (0 is best).
     """
 
     colour: str
@@ -37,6 +41,16 @@ class Thing:
         """The object in words, such as `red circle`."""
         return f"{self.colour} {self.shape}"
 
+    @property
+    def cell(self) -> str:
+        """The cell of the 3x3 grid in which the centre lies.
+
+        >>> Thing("red", "circle", x=0.25, y=0.8, radius=0.15, misfit=0.0).cell
+        'bottom left'
+        """
+        row, column = (min(max(int(3 * place), 0), 2) for place in (self.y, self.x))
+        return f"{ROWS[row]} {COLUMNS[column]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -45,6 +59,12 @@ class Picture:
     background: str
     objects: tuple[Thing, ...]
     in_front: tuple[tuple[int, int], ...]
+    measures: Measures
+
+    @property
+    def quality(self) -> float:
+        """How cleanly it is drawn, 0 (no object) to 10, rounded to 0.01."""
+        return round(self.measures.score, 2) if self.objects else 0.0
 
 
 def extract(image: Image) -> Picture:
@@ -52,15 +72,9 @@ def extract(image: Image) -> Picture:
     seen = segment(image)
     fits, in_front = fit_all(seen.ids, ndimage.find_objects(seen.ids))
     height, width = seen.ids.shape
+    side = math.sqrt(width * height)
     objects = tuple(
-        Thing(
-            NAMES[seen.labels[i]],
-            one.shape,
-            (one.x + 0.5) / width,
-            (one.y + 0.5) / height,
-            one.radius / math.sqrt(width * height),
-            one.misfit,
-        )
-        for i, one in enumerate(fits, 1)
+        Thing(NAMES[label], one.shape, (one.x + 0.5) / width, (one.y + 0.5) / height, one.radius / side, one.misfit)
+        for label, one in zip(seen.labels[1:], fits, strict=True)
     )
-    return Picture(NAMES[seen.labels[0]], objects, tuple(in_front))
+    return Picture(NAMES[seen.labels[0]], objects, tuple(in_front), measure(seen))

@@ -31,28 +31,15 @@ class Segments:
     """Regions of an image.
 
     `pixels` is the image as measured (height x width x 3), `ids` the region of each pixel, 0 for the background.
-    `labels[i]` is the palette label of region i (`oklab.NAMES`), so `labels[0]` that of the background. `inside`: the
-    pixels whose 3x3 neighbours have one and the same colour, the palette's nearest; `native` is the width and height
-    before scaling.
+    `labels[i]` is the palette label of region i (`oklab.NAMES`), so `labels[0]` that of the background. `sampled` has for
+    each pixel one of the original image, not mixed with its neighbours; `native` is the width and height of that image.
     """
 
     pixels: Pixels
+    sampled: Pixels
     ids: Labels
     labels: tuple[int, ...]
-    inside: Mask
     native: tuple[int, int]
-
-
-def scaled(image: Image) -> Pixels:
-    """The image at about SIDE * SIDE pixels: mean over boxes when it shrinks, bicubic when it grows."""
-    from PIL.Image import Resampling
-
-    rgb = image if image.mode == "RGB" else image.convert("RGB")
-    factor = SIDE / math.sqrt(rgb.width * rgb.height)
-    size = max(1, round(rgb.width * factor)), max(1, round(rgb.height * factor))
-    if size != rgb.size:
-        rgb = rgb.resize(size, Resampling.BOX if factor < 1 else Resampling.BICUBIC)
-    return np.asarray(rgb)
 
 
 def segment(image: Image) -> Segments:
@@ -60,23 +47,34 @@ def segment(image: Image) -> Segments:
 
     Every pixel belongs to a region in the end: what is mixed, thin or small goes to the neighbour of the nearer colour.
     """
-    pixels = scaled(image)
+    rgb = image if image.mode == "RGB" else image.convert("RGB")
+    pixels, sampled = _scaled(rgb)
     index = table_index(pixels)
     found = nearest(index)
-    inside = _agreeing(found)
-    parts, labels = _solid_parts(found, inside)
+    parts, labels = _solid_parts(found)
     if not labels:
         blank = np.zeros(found.shape, dtype=np.uint8)
-        return Segments(pixels, blank, (int(np.bincount(found.ravel()).argmax()),), inside, image.size)
-    background = _background(parts, labels)
-    ids, labels = _background_first(parts, labels, background)
-    _grow(ids, index, labels)
-    ids, labels = _merged(ids, labels)
-    return Segments(pixels, ids, labels, inside, image.size)
+        return Segments(pixels, sampled, blank, (int(np.bincount(found.ravel()).argmax()),), image.size)
+    ids, numbered = _background_first(parts, labels, _background(parts, labels))
+    _grow(ids, index, numbered)
+    ids, kept = _merged(ids, numbered)
+    return Segments(pixels, sampled, ids, kept, image.size)
 
 
-def _agreeing(labels: Labels) -> Mask:
-    """Pixels that are equal to all of their 3x3 neighbours; none on the very edge."""
+def _scaled(image: Image) -> tuple[Pixels, Pixels]:
+    """The image at about SIDE * SIDE pixels: mean over boxes when it shrinks, bicubic when it grows; and its nearest pixels."""
+    from PIL.Image import Resampling
+
+    factor = SIDE / math.sqrt(image.width * image.height)
+    size = max(1, round(image.width * factor)), max(1, round(image.height * factor))
+    if size == image.size:
+        return np.asarray(image), np.asarray(image)
+    smooth = image.resize(size, Resampling.BOX if factor < 1 else Resampling.BICUBIC)
+    return np.asarray(smooth), np.asarray(image.resize(size, Resampling.NEAREST))
+
+
+def agreeing(labels: Labels) -> Mask:
+    """The pixels that are equal to all of their 3x3 neighbours; none on the very edge."""
     row = labels[:, 1:] == labels[:, :-1]
     column = labels[1:] == labels[:-1]
     rows = row[:, 1:] & row[:, :-1]
@@ -89,12 +87,13 @@ def _agreeing(labels: Labels) -> Mask:
 def eroded(mask: Mask, times: int = 1) -> Mask:
     """The mask without its outermost pixels (8 neighbours), `times` over; what lies beyond the image counts as outside."""
     for _ in range(times):
-        mask = _agreeing(mask.view(np.uint8)) & mask
+        mask = agreeing(mask.view(np.uint8)) & mask
     return mask
 
 
-def _solid_parts(found: Labels, inside: Mask) -> tuple[Labels, list[int]]:
+def _solid_parts(found: Labels) -> tuple[Labels, list[int]]:
     """Parts of one colour that are large and somewhere thick: 1, 2, … in the mask, and the label of each in order."""
+    inside = agreeing(found)
     parts, count = ndimage.label(inside)
     sizes = np.bincount(parts.ravel(), minlength=count + 1)
     thick = np.bincount(parts[eroded(inside, 2)], minlength=count + 1)
@@ -140,18 +139,13 @@ def _grow(ids: Labels, index: npt.NDArray[np.int32], labels: tuple[int, ...]) ->
         ids[ys[take], xs[take]] = highest[take]
         ys, xs, colour = ys[~take], xs[~take], colour[~take]
     for _ in range(_BAND):
-        if not len(ys):
-            return
-        highest = _highest_neighbour(ids)[ys, xs]
-        lowest = 255 - _highest_neighbour(np.where(ids == 0, np.uint8(0), 255 - ids))[ys, xs]
-        take = highest > 0
-        ys_, xs_, high, low = ys[take], xs[take], highest[take], lowest[take]
-        lab = table_lab()[index[ys_, xs_]]
-        nearer = np.square(lab - palette_lab()[colour_of[high]]).sum(axis=-1) < np.square(
-            lab - palette_lab()[colour_of[low]]
-        ).sum(axis=-1)
-        ids[ys_, xs_] = np.where(nearer, high, low)
-        ys, xs = ys[~take], xs[~take]
+        high = _highest_neighbour(ids)[ys, xs]
+        low = _lowest_neighbour(ids)[ys, xs]
+        lab = table_lab()[index[ys, xs]]
+        to_high, to_low = (np.square(lab - palette_lab()[colour_of[some]]).sum(axis=-1) for some in (high, low))
+        ids[ys, xs] = np.where(to_high < to_low, high, low)
+        left = high == 0
+        ys, xs = ys[left], xs[left]
     ids[ys, xs] = 1
 
 
@@ -159,6 +153,13 @@ def _highest_neighbour(ids: Labels) -> Labels:
     padded = np.pad(ids, 1)
     rows = np.maximum(np.maximum(padded[:, :-2], padded[:, 1:-1]), padded[:, 2:])
     return np.asarray(np.maximum(np.maximum(rows[:-2], rows[1:-1]), rows[2:]))
+
+
+def _lowest_neighbour(ids: Labels) -> Labels:
+    """The lowest number above 0 in the 3x3 neighbours, 0 where there is none."""
+    turned = np.where(ids == 0, np.uint8(0), 255 - ids)
+    lowest = _highest_neighbour(turned)
+    return np.where(lowest == 0, np.uint8(0), 255 - lowest)
 
 
 def _merged(ids: Labels, labels: tuple[int, ...]) -> tuple[Labels, tuple[int, ...]]:
