@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -25,7 +26,7 @@ from yanami_metric.judges import check_judge, open_judge
 from yanami_metric.judging import Judges, judge_window
 from yanami_metric.loop import Loop
 from yanami_metric.models import check_model, open_model
-from yanami_metric.records import Caps, Judge, Model
+from yanami_metric.records import COUNTS_AS_WRONG, Caps, Judge, Model
 from yanami_metric.report import SHOWN
 from yanami_metric.reporting import write_report
 from yanami_metric.results import item_verdicts, judge_names, scores_file
@@ -34,6 +35,8 @@ from yanami_metric.run_folder import RunFolder
 from yanami_metric.score import ItemResult, ScMean, summarise, tally
 
 WINDOW = 32  # dialogues at a time: bounds memory, and how far a wave of `self` reaches
+
+COUNTED = ("scored", *COUNTS_AS_WRONG)  # the statuses whose items have a value
 
 T = TypeVar("T")
 
@@ -168,6 +171,7 @@ def _run_settings(
     data: Data, model: str | Model, opened: Model, options: Mapping[str, Any] | None, settings: Settings
 ) -> dict[str, Any]:
     caps = asdict(opened.caps)
+    del caps["max_batch"]  # how many at a time is not what is run
     return {
         "model": {
             "spec": model if isinstance(model, str) else f"{type(model).__module__}:{type(model).__qualname__}",
@@ -327,13 +331,11 @@ def unscored(scores: Mapping[str, Any]) -> dict[str, int]:
 
     An image or an answer that the model owes is scored: it counts as wrong.
     """
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for history in scores["histories"].values():
         for statuses in history["statuses"].values():
-            for status, number in statuses.items():
-                if status not in ("scored", "missing_output", "model_refused"):
-                    counts[status] = counts.get(status, 0) + number
-    return counts
+            counts.update({status: n for status, n in statuses.items() if status not in COUNTED})
+    return dict(counts)
 
 
 def report(run: Run, *, judge: str | None = None, dialogues: int = SHOWN) -> Path:

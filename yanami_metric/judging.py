@@ -163,11 +163,11 @@ class _Bench:
     async def settle(self, dialogue: Dialogue, todo: Sequence[Task]) -> None:
         """Give every task of one dialogue its line, asking each distinct question once."""
         known: dict[str, dict[str, Any]] = {}
-        present: set[tuple[str, str, str]] = set()
+        present: set[tuple[str, str, str, str]] = set()
         for line in self.folder.verdicts.of(dialogue.id):
             if not any(item["status"] in RETRIED for item in line["items"]):
                 known[line["fingerprint"]] = line
-                present.add((line["history"], line["output"], line["fingerprint"]))
+                present.add((line["judge"], line["history"], line["output"], line["fingerprint"]))
         groups: dict[str, list[Task]] = {}
         for task in todo:
             groups.setdefault(task.fingerprint, []).append(task)
@@ -176,12 +176,16 @@ class _Bench:
         )
 
     async def _group(
-        self, fingerprint: str, group: Sequence[Task], line: dict[str, Any] | None, present: set[tuple[str, str, str]]
+        self,
+        fingerprint: str,
+        group: Sequence[Task],
+        line: dict[str, Any] | None,
+        present: set[tuple[str, str, str, str]],
     ) -> None:
         fresh = line is None
         answer = line or await self._ask(group[0])
         for i, task in enumerate(group):
-            about = (task.history, task.record.key, fingerprint)
+            about = (task.judge.name, task.history, task.record.key, fingerprint)
             verdict = _line(task, fingerprint, answer, reused=i > 0 or not fresh)
             if about not in present:
                 self.folder.verdicts.append(verdict)

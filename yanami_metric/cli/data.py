@@ -96,7 +96,7 @@ def _as_text(summary: Summary) -> str:
     from yanami_dataset.show import visible
 
     total = summary.total
-    lines = [f"{summary.out}: {total.dialogues} dialogues, {total.images} images, {total.disk_bytes / 1e6:.1f} MB"]
+    lines = [f"{summary.out}: dialogues {total.dialogues}, images {total.images}, {total.disk_bytes / 1e6:.1f} MB"]
     lines += [f"  {scenario}: {share.dialogues}" for scenario, share in summary.scenarios.items()]
     if summary.skipped:
         lines.append(f"left out {len(summary.skipped)}:")
@@ -104,3 +104,27 @@ def _as_text(summary: Summary) -> str:
         if len(summary.skipped) > SHOWN:
             lines.append(f"  and {len(summary.skipped) - SHOWN} more; --json lists all")
     return "\n".join(lines)
+
+
+@app.command()
+def mini(
+    out: Annotated[Path, typer.Argument(help="A new folder for the data set.", metavar="OUT")],
+    dialogues: Annotated[int, typer.Option(help="How many.")] = 100,
+    turns: Annotated[int | None, typer.Option(help="Turns of each dialogue.  [default: 6 to 8]")] = None,
+    size: Annotated[int, typer.Option(help="Side of the images in pixels, 128 to 1024.")] = 256,
+    seed: Annotated[int, typer.Option(help="Another seed gives other dialogues.")] = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Draw a mini bench: scenes of coloured shapes whose state is known exactly. No YANAMI-Bench score comes of it."""
+    from yanami_metric.mini import draw_mini
+
+    summary, tally = draw_mini(out, dialogues=dialogues, turns=turns, size=size, seed=seed, quiet=quiet or as_json)
+    rejected = {"proposed": tally.proposed, "rejected": tally.rejected}
+    if as_json:
+        typer.echo(json.dumps(_as_json(summary) | {"targets": rejected}, ensure_ascii=False))
+    elif not quiet:
+        typer.echo(_as_text(summary))
+        typer.echo(
+            f"  targets the pixel judge misread, drawn anew: {tally.rejected} of {tally.proposed} ({tally.share:.1%})"
+        )
