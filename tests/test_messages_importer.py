@@ -336,7 +336,7 @@ def test_import_and_show(folder):
     path = write(folder, {"id": "d1", "messages": TAGS, "images": LIST}, {**says(), "id": "d2"})
     result = imported(path, folder / "out", "--assistant-images", "target")
     assert result.exit_code == 0
-    assert "2 dialogues, 3 images" in result.stdout
+    assert "dialogues 2, images 3" in result.stdout
     assert DialogueFolder(folder / "out").get("d1").images == (A, B, C)
     shown = invoke("show", folder / "out")
     assert "[image 2: target 5x5]" in shown.stdout

@@ -23,8 +23,9 @@ def bench(tmp_path_factory):
     noise = np.random.default_rng(0)
     photos = [encode_png(Image.fromarray(noise.integers(0, 256, (400, 400, 3), dtype=np.uint8))) for _ in range(4)]
     out = tmp_path_factory.mktemp("stream") / "bench"
-    several = (edited(f"d{n:03}", "editing", photos[n % 4], photos[n % 3]) for n in range(80))  # 77 MB in 4 files
-    assert write_dataset(several, out, name="Try").total.files == 4
+    several = (edited(f"d{n:03}", "editing", photos[n % 4], photos[n % 3]) for n in range(200))
+    # 190 MB in 8 files; the same rows as one file with row groups of 10 hung in 2 processes of 3
+    assert write_dataset(several, out, name="Try").total.files == 8
     return out
 
 
