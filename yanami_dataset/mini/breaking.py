@@ -14,7 +14,7 @@ from yanami_dataset.mini.palette import BACKGROUNDS, COLOURS, SHAPES
 from yanami_dataset.mini.probes import LEAST_OFFSET, Probe, holds, matches
 from yanami_dataset.mini.scene import MOST_ITEMS, RADII, Item, Scene, added, is_valid, moved
 
-_ROUNDS = 20
+_ROUNDS = 10
 
 
 def break_scene(scene: Scene, probe: Probe, rng: Random) -> Scene:
@@ -44,6 +44,10 @@ def break_scene(scene: Scene, probe: Probe, rng: Random) -> Scene:
                 and _clearly(candidate, probe)
             ):
                 return candidate
+    wanted = probe.get("anchor") or probe.get("object")
+    needed = scene.find(**wanted) if wanted else None
+    if needed is not None and len(scene.items) > 1:  # too crowded for anything to move
+        return scene.without(needed)
     raise DataError(f"no valid scene near {scene} breaks {dict(probe)}")
 
 
@@ -73,10 +77,30 @@ def _candidates(scene: Scene, probe: Probe, rng: Random) -> Iterator[Scene | Non
             yield from _resized(scene, scene.find(**probe["object"]), rng)
         case "in_front":
             yield from _reordered(scene, probe, rng)
-        case _:  # a cell or a relation
-            item, other = scene.find(**probe["object"]), scene.find(**probe.get("other", probe["object"]))
-            yield _elsewhere(rng, scene, item)
-            yield _elsewhere(rng, scene, other)
+        case "cell":
+            yield from _displaced(scene, scene.find(**probe["object"]), rng)
+        case _:  # a relation
+            yield from _rearranged(scene, probe, rng)
+
+
+def _displaced(scene: Scene, item: Item | None, rng: Random) -> Iterator[Scene | None]:
+    """The object is elsewhere, or where there is no room has exchanged places with another one."""
+    if item is None:
+        return
+    yield moved(rng, scene, item)
+    yield _traded(scene, item, rng.choice(scene.items))
+
+
+def _rearranged(scene: Scene, probe: Probe, rng: Random) -> Iterator[Scene | None]:
+    """One of the two is elsewhere, or they have exchanged places, or both are elsewhere."""
+    item, other = scene.find(**probe["object"]), scene.find(**probe["other"])
+    if item is None or other is None:
+        return
+    yield moved(rng, scene, item)
+    yield moved(rng, scene, other)
+    yield _traded(scene, item, other)
+    apart = moved(rng, scene, item)
+    yield moved(rng, apart, other) if apart else None
 
 
 def _shuffled(rng: Random, candidates: Iterator[Scene | None]) -> list[Scene | None]:
@@ -85,8 +109,10 @@ def _shuffled(rng: Random, candidates: Iterator[Scene | None]) -> list[Scene | N
     return drawn
 
 
-def _elsewhere(rng: Random, scene: Scene, item: Item | None) -> Scene | None:
-    return moved(rng, scene, item) if item else None
+def _traded(scene: Scene, item: Item, other: Item) -> Scene:
+    """Two objects have exchanged their places."""
+    swap = {item: replace(item, x=other.x, y=other.y), other: replace(other, x=item.x, y=item.y)}
+    return replace(scene, items=tuple(swap.get(one, one) for one in scene.items))
 
 
 def _lost(scene: Scene, item: Item | None, rng: Random) -> Iterator[Scene]:
@@ -123,6 +149,8 @@ def _filled(scene: Scene, probe: Probe, rng: Random) -> Iterator[Scene | None]:
         yield added(rng, scene, _new_kind(scene, rng), rng.choice(list(RADII)), cell=probe["cell"])
     anchor = scene.find(**probe["anchor"])
     yield moved(rng, scene, anchor, probe["cell"]) if anchor else None
+    for item in _others(scene, probe, rng):
+        yield added(rng, scene.without(item), item.kind, "small", cell=probe["cell"])
 
 
 def _new_kind(scene: Scene, rng: Random) -> tuple[str, str]:

@@ -6,6 +6,7 @@ for ever must not pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from yanami_dataset.mini import probes
@@ -18,6 +19,7 @@ from yanami_dataset.mini.rules import Rule
 from yanami_dataset.mini.scene import Item
 
 _NEW, _CARRIED = 3, 3  # most checks on one change, and on earlier turns
+_FEW = 3  # with fewer atomic checks than this, one more is added
 Corrections = dict[int, Change]  # by the ordinal of a change: the change that it overrules
 
 
@@ -54,10 +56,13 @@ def choose(
     if kept is not None:
         checks.append(DraftCheck(kept, "capability", "constraint_keeping"))
         ledger.maintain(Topic("rule"))
-    return _distinct([*checks, *_earlier(ledger, rng, touched), *_unchanged(ledger, rng, touched)])
+    chosen = _distinct([*checks, *_earlier(ledger, rng, touched)])
+    if sum(check.kind == "atomic" for check in chosen) < _FEW or rng.random() < 0.5:
+        chosen = _distinct([*chosen, *_unchanged(ledger, rng, touched)])
+    return chosen
 
 
-def _distinct(checks: list[DraftCheck]) -> tuple[DraftCheck, ...]:
+def _distinct(checks: Sequence[DraftCheck]) -> tuple[DraftCheck, ...]:
     """Each probe once; the first kind of check that asks it stays."""
     first: dict[str, DraftCheck] = {}
     for check in checks:
@@ -162,13 +167,11 @@ def _unmentioned(ledger: Ledger, rng: Random, touched: set[str]) -> list[Probe]:
 
 
 def _unchanged(ledger: Ledger, rng: Random, touched: set[str]) -> list[DraftCheck]:
-    """Now and then: how many objects there are, or how two stand to each other that weren't touched."""
+    """How many objects there are, or how two stand to each other that weren't touched."""
     picture = ledger.picture
     still = [picture.item(who) for who in picture.ids if who not in touched]
     found = [_relation(one, other, rng) for one in still for other in still if one != other]
     known = [probe for probe in [probes.count(len(picture.ids)), *found] if probe is not None]
     news = [probe for probe in known if ledger.is_news(probe)]
-    if rng.random() < 0.5:
-        return []
     probe = rng.choice(news if news and rng.random() < 0.7 else known)
     return [DraftCheck(probe, "atomic", _spatial(probe) or "consistency_maintenance")]

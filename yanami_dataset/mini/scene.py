@@ -16,7 +16,7 @@ import numpy as np
 
 from yanami_dataset.errors import SpecError
 from yanami_dataset.mini.palette import BACKGROUNDS, COLOURS, COLUMNS, ROWS, SHAPES
-from yanami_dataset.mini.shapes import CONVEX, Mask, inside
+from yanami_dataset.mini.shapes import CONVEX, OUTLINES, Mask, inside
 
 # All lengths are fractions of the side of the image.
 RADII = {"small": 0.105, "large": 0.15}
@@ -26,6 +26,7 @@ GAP = 0.03  # least distance between the circles around two objects that don't o
 MOST_ITEMS = 6
 LEAST_OVERLAP = 0.20  # of the area of the smaller one
 MOST_HIDDEN = 0.35  # of the area of the one behind
+MOST_CORNERS = 1 / 3  # of the corners of the one behind: with more hidden, a diamond passes for a triangle
 _STEP = 0.005  # grid on which overlaps are measured
 _TRIES = 300
 
@@ -143,7 +144,10 @@ def _overlap_problems(front: Item, back: Item) -> Iterator[str]:
     if front.shape not in CONVEX:
         yield f"{front.name}: expected only a convex shape in front of {back.name}"
         return
-    overlap, hidden, pieces = _overlap(front.shape, front.radius, back.shape, back.radius, *_offset(front, back))
+    pair = (front.shape, front.radius, back.shape, back.radius, *_offset(front, back))
+    overlap, hidden, pieces = _overlap(*pair)
+    if _hidden_corners(*pair) > MOST_CORNERS:
+        yield f"{front.name} before {back.name}: expected at most a third of the corners behind to be hidden"
     if overlap < LEAST_OVERLAP or hidden > MOST_HIDDEN or pieces != 1:
         yield (
             f"{front.name} before {back.name}: expected a clear gap, or an overlap of at least {LEAST_OVERLAP} "
@@ -167,6 +171,15 @@ def _overlap(
     area, covered = int(behind.sum()), int(hidden.sum())
     smaller = min(area, _area(front, front_radius))
     return covered / smaller, covered / area, _pieces(behind & ~hidden)
+
+
+def _hidden_corners(front: str, front_radius: float, back: str, back_radius: float, dx: float, dy: float) -> float:
+    """The share of the corners of the back that the front hides, each taken a little inwards; a circle has none."""
+    corners = np.array([(x, y) for x, y in OUTLINES[back] if math.hypot(x, y) > 0.7]) * (0.9 * back_radius)
+    if back == "circle":
+        return 0.0
+    hidden = inside(front, (corners[:, 0] - dx) / front_radius, (corners[:, 1] - dy) / front_radius)
+    return float(hidden.mean())
 
 
 @lru_cache(maxsize=64)
