@@ -36,9 +36,11 @@ def stored():
 def test_dialogues_come_back_in_stored_order(folder):
     data = DialogueFolder(folder)
     assert len(data) == 60
-    assert list(data) == stored()
     assert data.ids() == tuple(d.id for d in stored())
+    assert data.scenarios() == DialogueList(stored()).scenarios() == ("editing",) * 30 + ("fusion",) * 30
+    assert data._texts._kept == {}
     assert data.get("d017") == several()[17]
+    assert list(data) == stored()
 
 
 def test_scenarios_and_ids_narrow_it_down(folder):

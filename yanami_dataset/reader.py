@@ -35,6 +35,10 @@ class Dialogues(Protocol):
         """The ids in stored order."""
         ...
 
+    def scenarios(self) -> tuple[str, ...]:
+        """The scenario of each, in the same order; no dialogue is parsed for it."""
+        ...
+
     def get(self, id: str) -> Dialogue:
         """One dialogue; DataError where there is none of that id."""
         ...
@@ -74,6 +78,10 @@ class DialogueList:
     def ids(self) -> tuple[str, ...]:
         """The ids in stored order."""
         return tuple(self._dialogues)
+
+    def scenarios(self) -> tuple[str, ...]:
+        """The scenario of each, in the same order."""
+        return tuple(dialogue.scenario for dialogue in self)
 
     def get(self, id: str) -> Dialogue:
         """One dialogue; DataError where there is none of that id."""
@@ -135,7 +143,7 @@ class DialogueFolder:
         self._files = parquet.files_of(self.path)
         self._texts: _Cache[list[Dialogue]] = _Cache(_KEPT_TEXTS)
         self._images: _Cache[Any] = _Cache(_KEPT_IMAGES)
-        self._entries: dict[str, tuple[Group, int]] = {}
+        self._entries: dict[str, tuple[Group, int, str]] = {}
         for file in self._files:
             self._index(file, scenarios)
 
@@ -146,16 +154,20 @@ class DialogueFolder:
             if id in self._entries:
                 first = self._entries[id][0].file
                 raise DataError(f"{file}: expected unique dialogue ids, got {id!r} again (first in {first})")
-            self._entries[id] = (group, row)
+            self._entries[id] = (group, row, scenario)
 
     def ids(self) -> tuple[str, ...]:
         """The ids in stored order: files by name, rows as they come."""
         return tuple(self._entries)
 
+    def scenarios(self) -> tuple[str, ...]:
+        """The scenario of each, in the same order; no dialogue is parsed for it."""
+        return tuple(scenario for _, _, scenario in self._entries.values())
+
     def get(self, id: str) -> Dialogue:
         """One dialogue; DataError where there is none of that id."""
         _known([id], self._entries, str(self.path))
-        group, row = self._entries[id]
+        group, row, _ = self._entries[id]
         return self._texts.get(group, lambda: self._parse(group))[row]
 
     def select(self, ids: Iterable[str]) -> DialogueFolder:
