@@ -96,7 +96,9 @@ class Data:
     def _chosen(self) -> Dialogues:
         if self.selection == EVERYTHING:
             return self.everything
-        return self.everything.select(self.selection.choose(_with_scenarios(self.everything)))
+        return self.everything.select(
+            self.selection.choose(list(zip(self.everything.ids(), self.everything.scenarios(), strict=True)))
+        )
 
     def __iter__(self) -> Iterator[Dialogue]:
         return iter(self._chosen)
@@ -136,13 +138,6 @@ class Data:
             "shard": list(chosen.shard) if chosen.shard else None,
             "sample_seed": chosen.seed,
         }
-
-
-def _with_scenarios(dialogues: Dialogues) -> list[tuple[str, str]]:
-    if isinstance(dialogues, DialogueFolder):
-        scenario_of = {id: s for s in SCENARIOS for id in DialogueFolder(dialogues.path, [s]).ids()}
-        return [(id, scenario_of[id]) for id in dialogues.ids()]
-    return [(dialogue.id, dialogue.scenario) for dialogue in dialogues]
 
 
 def open_data(data: str | Path | Data | Iterable[Any], selection: Selection = EVERYTHING, **mini: Any) -> Data:

@@ -86,6 +86,12 @@ class JsonLines:
             except ValueError as error:
                 raise RunFolderError(f"{self.path}, byte {offset}: expected a JSON record, got {error}") from None
 
+    def __enter__(self) -> JsonLines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the file; what was appended stays."""
         for file in (self._writer, self._reader):

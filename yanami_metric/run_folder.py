@@ -87,7 +87,7 @@ def safe_name(text: str) -> str:
     ('mini-fusion-0001', 'x-d6b96a97')
     """
     name = re.sub(r"[^a-z0-9._-]+", "_", text).strip("._-")[:80]
-    if name == text:
+    if name and name == text:
         return name
     return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")
 
