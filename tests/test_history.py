@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from io import BytesIO
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -97,7 +98,7 @@ def test_gt_shows_every_earlier_image_once_and_mentions_agree_with_labels(dialog
         if placement != "concatenate" or len(order) < 2:
             assert [image.sha256 for image in request.images] == [dialogue.image_info[i].sha256 for i in order]
             parts = [p for m in request.messages for p in m.content]
-            captions = [a.text for a, b in zip(parts, parts[1:], strict=False) if b.type == "image"]
+            captions = [a.text for a, b in pairwise(parts) if b.type == "image"]
             assert captions == [f"Image {label}:" for label in by_label]
 
 

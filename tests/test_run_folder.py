@@ -13,7 +13,12 @@ from yanami_metric.jsonl import JsonLines
 from yanami_metric.run_folder import OutputRecord, RunFolder, StoredImage, safe_name
 
 records = st.lists(
-    st.fixed_dictionaries({"dialogue": st.text(max_size=6), "value": st.integers() | st.text(max_size=6)}), max_size=12
+    st.builds(
+        lambda dialogue, value: {"dialogue": dialogue, "value": value},
+        st.text(max_size=6),
+        st.integers() | st.text(max_size=6),
+    ),
+    max_size=12,
 )
 
 

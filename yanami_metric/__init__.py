@@ -5,8 +5,8 @@
     run = rollout("mini", "baseline:copy-last", history=("gt", "self"))
     print(score(judge(run))["histories"]["gt"]["overall"])
 
-The functions are in `yanami_metric.api`, as `yanami_metric.score` and others are modules; the nouns are here too, imported
-when they are first used, so that the command starts fast.
+The functions are in `yanami_metric.api`, as `yanami_metric.score` and others are modules; the nouns are here too,
+imported when they are first used, so that the command starts fast.
 """
 
 from __future__ import annotations
