@@ -10,7 +10,9 @@ processes, or again after a crash:
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -60,7 +62,7 @@ class Run:
 
     path: Path
     data: Data
-    keep: Any = field(default=None, repr=False, compare=False)  # a temporary folder lives as long as its run
+    keep: object = field(default=None, repr=False, compare=False)  # a temporary folder lives as long as its run
 
     @classmethod
     def open(cls, path: str | Path, dialogues: Any = None) -> Run:
@@ -76,6 +78,14 @@ class Run:
         with RunFolder(Path(path)) as folder:
             settings = folder.settings["data"]
         return cls(Path(path), reopen(settings) if dialogues is None else open_data(dialogues))
+
+
+class _Temporary:
+    """A folder that is deleted when nobody holds this object any more."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="yanami-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def default_out(data: Data, model: str, placement: str) -> Path:
@@ -124,8 +134,8 @@ def rollout(
     limit = max_images if max_images is not None else opened.caps.max_images or None
     settings = {h: Settings(h, placement, limit, seed) for h in histories}
     models = _prepared(opened, data, histories)
-    keep = tempfile.TemporaryDirectory(prefix="yanami-") if out is None else None
-    path = Path(keep.name if keep else out or "")
+    keep = _Temporary() if out is None else None
+    path = keep.path if keep else Path(out or "")
     total = _check(data, histories, opened.caps)
     progress = progress or Progress()
     with RunFolder(path, _run_settings(data, model, opened, options, settings[histories[0]]), writable=True) as folder:

@@ -1,0 +1,5 @@
+"""`python -m yanami_metric.cli`."""
+
+from yanami_metric.cli import main
+
+main()
