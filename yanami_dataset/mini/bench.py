@@ -23,7 +23,7 @@ _WRITERS: dict[str, Callable[[Random, int], Draft]] = {
     "modeling": modeling.write,
     "reasoning": reasoning.write,
 }
-_ATTEMPTS = 1000
+_ATTEMPTS = 200
 
 
 @dataclass(slots=True)
@@ -108,8 +108,10 @@ def draft(number: int, *, turns: int | None, seed: int, attempt: int) -> Draft |
         DataError: a check doesn't hold on its own target, which would be a fault of a writer.
     """
     scenario = SCENARIOS[number % len(SCENARIOS)]
-    rng = Random(f"yanami-mini/{seed}/{number}/{attempt}")
-    count = rng.randint(*DEFAULT_TURNS) if turns is None else turns
+    name = f"yanami-mini/{seed}/{number}/{attempt}"
+    # Drawn apart, so that asking for the number that comes out gives the same dialogue.
+    count = Random(f"{name}/turns").randint(*DEFAULT_TURNS) if turns is None else turns
+    rng = Random(name)
     try:
         written = _WRITERS[scenario](rng, count)
     except Unlucky:

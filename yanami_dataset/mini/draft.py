@@ -40,7 +40,7 @@ class DraftSlot:
 
 @dataclass(frozen=True, slots=True)
 class DraftTurn:
-    """One turn: `user` and `reply` are texts, `images` what the user sends, between the paragraphs of the text."""
+    """One turn: `user` and `reply` are texts, `images` what the user sends, after the first paragraph of the text."""
 
     user: str
     reply: str
@@ -48,6 +48,12 @@ class DraftTurn:
     slots: tuple[DraftSlot, ...] = ()
     capabilities: tuple[str, ...] = ()
     state: tuple[StateOp, ...] = ()
+
+    @property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What the user says before the images, and after them."""
+        first, _, rest = self.user.partition("\n\n")
+        return (first, rest) if rest else (first,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +117,9 @@ def finish(draft: Draft, name: str, size: int, extra: Mapping[str, Any]) -> Dial
 
 
 def _asked(part: DraftTurn, turn: int, pool: _Pool) -> list[Part]:
-    """The first paragraph, the images, the other paragraphs."""
-    first, _, rest = part.user.partition("\n\n")
-    after = [Part("text", rest)] if rest else []
-    return [Part("text", first), *(pool.add(scene, "reference", turn) for scene in part.images), *after]
+    """The first paragraph, the images, the other paragraph."""
+    first, *rest = (Part("text", text) for text in part.paragraphs)
+    return [first, *(pool.add(scene, "reference", turn) for scene in part.images), *rest]
 
 
 def _checks(draft: Draft, name: str) -> list[Check]:

@@ -99,7 +99,10 @@ def _the_rule(story: Story, turn: int) -> list[_Proposal]:
             "Which object did I ask you never to change?",
             "There is one object that has to stay as it is, whatever I ask for. Which one?",
         ),
-        "ban": ("Which colour did I rule out for all objects?", "Which colour may no object have?"),
+        "ban": (
+            "Which colour did I rule out for the objects you draw?",
+            "Which colour may no object that you draw have?",
+        ),
         "free": (
             "Which cell did I want to stay free of objects?",
             "In which cell may no object ever have its centre?",
