@@ -9,6 +9,7 @@ processes, or again after a crash:
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -22,18 +23,19 @@ from typing import Any, TypeVar
 
 from yanami_dataset.errors import RunFolderError, SpecError
 from yanami_metric.data import EVERYTHING, Data, Selection, open_data, reopen
+from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.history import Settings, observed_in_history, refuse_unsuitable
 from yanami_metric.judges import check_judge, open_judge
 from yanami_metric.judging import Judges, judge_window
 from yanami_metric.loop import Loop
 from yanami_metric.models import check_model, open_model
-from yanami_metric.records import COUNTS_AS_WRONG, Caps, Judge, Model
+from yanami_metric.records import COUNTS_AS_WRONG, RETRIED, Caps, Judge, Model
 from yanami_metric.report import SHOWN
-from yanami_metric.reporting import write_report
+from yanami_metric.reporting import report_name, write_report
 from yanami_metric.results import item_verdicts, judge_names, scores_file
 from yanami_metric.rollout import count_items, roll_out
-from yanami_metric.run_folder import RunFolder
+from yanami_metric.run_folder import OutputRecord, RunFolder
 from yanami_metric.score import ItemResult, ScMean, summarise, tally
 
 WINDOW = 32  # dialogues at a time: bounds memory, and how far a wave of `self` reaches
@@ -129,27 +131,52 @@ def rollout(
     >>> run = rollout("mini", "baseline:blank", selection=Selection(limit=1))  # doctest: +SKIP
     """
     data = open_data(dialogues, selection)
-    histories = _histories(history)
+    limits = {"placement": placement, "max_images": max_images, "seed": seed}
+    plan = _plan(data, model, _histories(history), options, limits, out)
+    return _roll_out(plan, progress or Progress())
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A rollout, decided on but not begun."""
+
+    data: Data
+    model: Model
+    settings: dict[str, Settings]  # by history
+    described: dict[str, Any]  # as run.json has it
+    path: Path
+    keep: _Temporary | None
+
+
+def _plan(
+    data: Data,
+    model: str | Model,
+    histories: Sequence[str],
+    options: Mapping[str, Any] | None,
+    limits: Mapping[str, Any],
+    out: str | Path | None,
+) -> _Plan:
     opened = open_model(model, data, options) if isinstance(model, str) else check_model(model, type(model).__name__)
-    limit = max_images if max_images is not None else opened.caps.max_images or None
-    settings = {h: Settings(h, placement, limit, seed) for h in histories}
-    models = _prepared(opened, data, histories)
+    most = limits["max_images"] if limits["max_images"] is not None else opened.caps.max_images or None
+    settings = {h: Settings(h, limits["placement"], most, limits["seed"]) for h in histories}
     keep = _Temporary() if out is None else None
-    path = keep.path if keep else Path(out or "")
-    total = _check(data, histories, opened.caps)
-    progress = progress or Progress()
-    with RunFolder(path, _run_settings(data, model, opened, options, settings[histories[0]]), writable=True) as folder:
+    described = _run_settings(data, model, opened, options, settings[histories[0]])
+    return _Plan(data, opened, settings, described, keep.path if keep else Path(out or ""), keep)
+
+
+def _roll_out(plan: _Plan, progress: Progress) -> Run:
+    models = _prepared(plan.model, plan.data, tuple(plan.settings))
+    total = _check(plan.data, tuple(plan.settings), plan.model.caps)
+    with RunFolder(plan.path, plan.described, writable=True) as folder:
         progress.start("rollout", total)
-        for window in _windows(data):
-            for h in histories:
-                roll_out(
-                    window,
-                    models[h],
-                    folder,
-                    settings[h],
-                    lambda record, fresh: progress.step("rollout", record.status, fresh=fresh),
-                )
-    return Run(path, data, keep)
+
+        def tell(record: OutputRecord, fresh: bool) -> None:
+            progress.step("rollout", record.status, fresh=fresh)
+
+        for window in _windows(plan.data):
+            for history, settings in plan.settings.items():
+                roll_out(window, models[history], folder, settings, tell)
+    return Run(plan.path, plan.data, plan.keep)
 
 
 def _histories(history: str | Sequence[str]) -> tuple[str, ...]:
@@ -358,3 +385,58 @@ def report(run: Run, *, judge: str | None = None, dialogues: int = SHOWN) -> Pat
     """
     with RunFolder(run.path) as folder:
         return write_report(run.data, folder, chosen_judges(folder, judge), dialogues)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished `evaluate`: the run, and for each judge its scores and the path of its report."""
+
+    run: Run
+    scores: tuple[dict[str, Any], ...]
+    reports: tuple[Path, ...]
+
+
+def evaluate(
+    dialogues: Any,
+    model: str | Model,
+    *,
+    history: str | Sequence[str] = "gt",
+    judges: Sequence[str | Judge] = ("pixel",),
+    answer_judge: str | Judge = "exact",
+    placement: str = "interleaved",
+    max_images: int | None = None,
+    seed: int = 0,
+    selection: Selection = EVERYTHING,
+    options: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """All stages in a row: rollout, every judge, scores, reports. A run that is finished is not gone through again.
+
+    Args are those of `rollout` and `judge`; `judges` are of images, the first one's scores are in scores.json.
+    """
+    data = open_data(dialogues, selection)
+    limits = {"placement": placement, "max_images": max_images, "seed": seed}
+    plan = _plan(data, model, _histories(history), options, limits, out)
+    opened = [Judges(_judge(one), _judge(answer_judge)) for one in judges]
+    asked = {"settings": plan.described, "histories": list(plan.settings), "judges": list(map(_entry, opened))}
+    asked["code"] = code()
+    if (plan.path / "run.json").is_file():
+        with RunFolder(plan.path, plan.described) as folder:
+            if is_finished(folder, asked):
+                return _finished(Run(plan.path, data, plan.keep), folder, opened)
+    run = _roll_out(plan, progress or Progress())
+    for by in opened:
+        judge(run, by.images, by.answers, progress=progress)
+    scores = tuple(score(run, judge=by.name) for by in opened)
+    reports = tuple(report(run, judge=by.name) for by in opened)
+    if not any(status in RETRIED for one in scores for status in unscored(one)):
+        with RunFolder(run.path, writable=True) as folder:
+            note_finished(folder, asked)
+    return Evaluation(run, scores, reports)
+
+
+def _finished(run: Run, folder: RunFolder, opened: Sequence[Judges]) -> Evaluation:
+    files = [scores_file(folder, chosen_judges(folder, by.name)) for by in opened]
+    scores = tuple(json.loads((folder.path / name).read_text()) for name in files)
+    return Evaluation(run, scores, tuple(folder.path / report_name(name) for name in files))

@@ -84,10 +84,10 @@ def draw_mini(
 def _acceptance() -> Callable[[bytes, Sequence[str]], bool]:
     """Whether the pixel judge passes all checks of an image and gives it full quality."""
     from yanami_dataset.images import open_rgb
-    from yanami_metric.judges.pixel import decide, extract, quality
+    from yanami_metric.judges.pixel import decide, extract
 
     def accept(data: bytes, probes: Sequence[str]) -> bool:
         seen = extract(open_rgb(data))
-        return quality(seen) == 10 and all(decide(seen, json.loads(probe))[0] for probe in probes)
+        return seen.quality == 10 and all(decide(seen, json.loads(probe))[0] for probe in probes)
 
     return accept

@@ -38,13 +38,21 @@ def write_report(data: Data, folder: RunFolder, entry: Mapping[str, Any], shown:
     if not (folder.path / name).is_file():
         raise RunFolderError(f"{folder.path}: expected {name} to report, found none; run `yanami score` first")
     scores = json.loads((folder.path / name).read_text())
-    stem = name.removesuffix(".json").replace("scores", "report", 1)
-    write_atomic(folder.path / f"{stem}.md", tables.markdown(scores).encode())
+    path = folder.path / report_name(name)
+    write_atomic(path.with_suffix(".md"), tables.markdown(scores).encode())
     chosen = sample({dialogue.id: dialogue.scenario for dialogue in data}, shown)
     page = html(scores, _shown(data, folder, entry, chosen), total=len(data))
-    path = folder.path / f"{stem}.html"
     write_atomic(path, page.encode())
     return path
+
+
+def report_name(scores: str) -> str:
+    """The page that goes with a file of scores.
+
+    >>> report_name("scores.json"), report_name("scores.a-exact.json")
+    ('report.html', 'report.a-exact.html')
+    """
+    return scores.removesuffix(".json").replace("scores", "report", 1) + ".html"
 
 
 def _shown(data: Data, folder: RunFolder, entry: Mapping[str, Any], chosen: Sequence[str]) -> Iterator[ReportDialogue]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from yanami_metric.cli import data, run
+import yanami_metric.cli.data as data_commands
+import yanami_metric.cli.run as run_commands
 from yanami_metric.cli.console import fail
 
 app = typer.Typer(
@@ -16,8 +17,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Roll models out over multi-turn image-text dialogues, judge what they draw and answer, and score it.",
 )
-app.add_typer(data.app, name="data", help="Make, import and look at dialogues.")
-for command in (run.eval_, run.rollout, run.judge, run.score, run.report):
+app.add_typer(data_commands.app, name="data", help="Make, import and look at dialogues.")
+for command in (
+    run_commands.eval_,
+    run_commands.rollout,
+    run_commands.judge,
+    run_commands.score,
+    run_commands.report,
+):
     app.command(command.__name__.strip("_"))(command)
 
 

@@ -110,7 +110,7 @@ def _as_text(summary: Summary) -> str:
 def mini(
     out: Annotated[Path, typer.Argument(help="A new folder for the data set.", metavar="OUT")],
     dialogues: Annotated[int, typer.Option(help="How many.")] = 100,
-    turns: Annotated[int | None, typer.Option(help="Turns of each dialogue.  [default: 6 to 8]")] = None,
+    turns: Annotated[int | None, typer.Option(help="Turns of each dialogue. (default: 6 to 8)")] = None,
     size: Annotated[int, typer.Option(help="Side of the images in pixels, 128 to 1024.")] = 256,
     seed: Annotated[int, typer.Option(help="Another seed gives other dialogues.")] = 0,
     quiet: Quiet = False,

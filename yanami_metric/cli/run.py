@@ -11,7 +11,6 @@ import typer
 from yanami_metric.cli.console import INCOMPLETE, Json, Quiet, bars, selection, settings
 
 if TYPE_CHECKING:
-    from yanami_metric.api import Run
     from yanami_metric.data import Data
 
 BASELINES = ["baseline:reference", "baseline:copy-last", "baseline:blank"]
@@ -20,17 +19,15 @@ ALL_HISTORIES = "gt,self,last,none"
 DataOption = Annotated[str, typer.Option("--data", help="mini, a folder of Parquet files, or a Hub dataset id.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", help="Model spec; repeatable. Default: the three baselines.", show_default=False),
+    typer.Option("--model", help="Model spec; repeatable. (default: the three baselines)", show_default=False),
 ]
-JudgeOption = Annotated[
-    list[str] | None, typer.Option("--judge", help="Judge of images; repeatable.  [default: pixel]")
-]
+JudgeOption = Annotated[list[str] | None, typer.Option("--judge", help="Judge of images; repeatable. (default: pixel)")]
 AnswerJudge = Annotated[str, typer.Option("--answer-judge", help="Judge of answers.")]
 History = Annotated[
     str | None,
     typer.Option(
         "--history",
-        help=f"Comma-separated from {ALL_HISTORIES}.  [default: gt; all four for the default baselines]",
+        help=f"Comma-separated from {ALL_HISTORIES}. (default: gt; all four if no model is named)",
     ),
 ]
 Placement = Annotated[str, typer.Option("--placement", help="interleaved, front, concatenate or text_only.")]
@@ -39,7 +36,7 @@ Scenarios = Annotated[list[str] | None, typer.Option("--scenario", help="Only th
 Limit = Annotated[int | None, typer.Option("--limit", help="A seeded sample of N dialogues, even over the scenarios.")]
 Shard = Annotated[str | None, typer.Option("--shard", help="i/n: only the i-th of n parts of the dialogues.")]
 Seed = Annotated[int, typer.Option("--seed", help="Base seed of the outputs and of the sample.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Where runs go.  [default: runs/<data>]")]
+Out = Annotated[Path | None, typer.Option("--out", help="Where runs go. (default: runs/<data>/<model>)")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE: an option of a module:Class model.")]
 RunPath = Annotated[Path, typer.Argument(help="A run folder.")]
 
@@ -92,7 +89,7 @@ def eval_(
     seed: Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The run folder; of several models, its parent.  [default: runs/<data>/<model>]"),
+        typer.Option("--out", help="The run folder; of several models, its parent. (default: runs/<data>/<model>)"),
     ] = None,
     set_: Set = None,
     quiet: Quiet = False,
@@ -107,36 +104,36 @@ def eval_(
 
     models = model or BASELINES
     chosen = open_data(data, selection(scenario or [], limit, shard, seed))
-    progress = bars(quiet=quiet or json_)
-    runs = []
-    for spec in models:
-        run = api.rollout(
+    done = [
+        api.evaluate(
             chosen,
             spec,
             history=history or ("gt" if model else ALL_HISTORIES),
+            judges=judge or ["pixel"],
+            answer_judge=answer_judge,
             placement=placement,
             max_images=max_images,
             seed=seed,
             options=settings(set_ or []),
             out=_folder(chosen, spec, placement, out, alone=len(models) == 1),
-            progress=progress,
+            progress=bars(quiet=quiet or json_),
         )
-        for name in judge or ["pixel"]:
-            api.judge(run, name, answer_judge, progress=progress)
-        runs.append(run)
-    scores, pages = _finish(runs, judge or ["pixel"])
+        for spec in models
+    ]
+    scores = [one for evaluation in done for one in evaluation.scores]
     _print(scores, quiet=quiet, json_=json_)
     if not quiet and not json_:
-        typer.echo("\n".join(f"report: {page}" for page in pages))
+        typer.echo("".join(f"\nreport: {page}" for evaluation in done for page in evaluation.reports))
     _exit(scores)
 
 
-def _finish(runs: list[Run], judges: list[str]) -> tuple[list[dict[str, Any]], list[Path]]:
-    """Score and report every run by every judge."""
-    from yanami_metric import api
+def _folder(data: Data, spec: str, placement: str, out: Path | None, *, alone: bool) -> Path:
+    from yanami_metric.api import default_out
 
-    scores = [api.score(run, judge=name) for run in runs for name in judges]
-    return scores, [api.report(run, judge=name) for run in runs for name in judges]
+    usual = default_out(data, spec, placement)
+    if out is None:
+        return usual
+    return out if alone else out / usual.name
 
 
 def _print(scores: list[dict[str, Any]], *, quiet: bool, json_: bool) -> None:
@@ -162,15 +159,6 @@ def _exit(scores: list[dict[str, Any]]) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _folder(data: Data, spec: str, placement: str, out: Path | None, *, alone: bool) -> Path:
-    from yanami_metric.api import default_out
-
-    usual = default_out(data, spec, placement)
-    if out is None:
-        return usual
-    return out if alone else out / usual.name
-
-
 def judge(
     run: RunPath,
     judge: JudgeOption = None,
@@ -188,7 +176,7 @@ def judge(
 def score(
     run: RunPath,
     judge: Annotated[
-        str | None, typer.Option("--judge", help="The judge whose verdicts count.  [default: the first]")
+        str | None, typer.Option("--judge", help="The judge whose verdicts count. (default: the first)")
     ] = None,
     sc_mean: Annotated[
         str, typer.Option("--sc-mean", help="SC is averaged over: dialogue, image or check.")
