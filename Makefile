@@ -54,7 +54,7 @@ bench: .venv-test/.made
 
 clean:
 	@rm -rf build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
-	@find yanami_dataset yanami_metric tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	@find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.made: $(MADE_OF)
 	@$(call environment,.venv,.)
