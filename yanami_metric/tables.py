@@ -262,7 +262,7 @@ def table(runs: Sequence[tuple[str, Scores]]) -> list[list[str]]:
     rows = [(history, name, entry) for name, scores in runs for history, entry in histories(scores).items()]
     order = {name: i for i, name in enumerate(HISTORIES)}
     rows.sort(key=lambda row: (order.get(row[0], len(order)), _descending(row[2]["vr"]["value"]), row[1]))
-    cells = [["History", "Model", "VR", "SC", "VQ", "DSU", "Overall", "Overall is", "Coverage"]]
+    cells = [["History", "Model", "VR", "SC", "VQ", "DSU", "Overall", "Coverage"]]
     for history, name, entry in rows:
         scored = max((entry[key] for key in HEADLINES), key=lambda estimate: estimate["n"])
         cells.append(
@@ -272,7 +272,6 @@ def table(runs: Sequence[tuple[str, Scores]]) -> list[list[str]]:
                 _with_spread(entry["vr"]),
                 *(number(entry[key]["value"]) for key in ("sc", "vq", "dsu")),
                 _with_spread(entry["overall"]),
-                entry["formula"],
                 percent(scored["coverage"]),
             ]
         )
@@ -287,8 +286,20 @@ def comparison(runs: Sequence[tuple[str, Scores]]) -> str:
     """`table` as Markdown, with a warning wherever the runs were not measured alike."""
     blocks = [f"> **{SMOKE}**"] if any(is_mini(scores) for _, scores in runs) else []
     blocks += [f"> **Not measured alike: {line}.**" for line in differences(runs)]
-    blocks += [render(table(runs)), "Sorted by VR within each history."]
+    blocks += [render(table(runs)), f"Sorted by VR within each history. {_formulas(runs)}"]
     return "\n\n".join(blocks) + "\n"
+
+
+def _formulas(runs: Sequence[tuple[str, Scores]]) -> str:
+    """What overall is, which depends on whether a model answers: never ranked across the two."""
+    models: dict[str, list[str]] = {}
+    for name, scores in runs:
+        for formula in {entry["formula"] for entry in scores["histories"].values()}:
+            models.setdefault(formula, []).append(name)
+    if len(models) == 1:
+        return f"Overall is {next(iter(models))}."
+    listed = "; ".join(f"{formula} for {', '.join(names)}" for formula, names in models.items())
+    return f"Overall is {listed}: not to be compared across the two."
 
 
 def differences(runs: Sequence[tuple[str, Scores]]) -> list[str]:
