@@ -1,7 +1,7 @@
 """Which of two regions that touch is in front of the other.
 
-Two kinds of evidence, both of pixels only: the one in front is a complete shape while the other is better explained by going
-on behind it; and where both meet the background, the outline of the one in front runs on, that of the other ends.
+Two kinds of evidence, both of pixels only: the one in front is a complete shape while the other is better explained by
+going on behind it; and where both meet the background, the outline of the one in front runs on, that of the other ends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from scipy import ndimage
 from yanami_metric.judges.pixel.oklab import Labels
 from yanami_metric.judges.pixel.shapes import Fit, fit_behind, fit_complete
 
-Box = tuple[slice, slice]
+Box = tuple[slice, ...]  # rows and columns
 Pair = tuple[int, int]
 
 _LEAST_BORDER = 6  # pixels along which regions have to meet to touch
+_MOST_PAIRS = 8  # that are looked at, those with the longest borders; bounds the time for a photograph
 _JUNCTION_WEIGHT = 0.15  # of the second kind of evidence beside the first
 _JUNCTION_RADIUS = 7  # pixels around a point where the outlines of two regions meet
 _LEAST_EVIDENCE = 0.005
@@ -61,11 +62,12 @@ def _touching(ids: Labels, count: int) -> list[Pair]:
         border = one != other
         np.add.at(lengths, (one[border], other[border]), 1)
     lengths += lengths.T
-    return [pair for pair in combinations(range(1, count + 1), 2) if lengths[pair] >= _LEAST_BORDER]
+    pairs = [pair for pair in combinations(range(1, count + 1), 2) if lengths[pair] >= _LEAST_BORDER]
+    return sorted(sorted(pairs, key=lambda pair: -lengths[pair])[:_MOST_PAIRS])
 
 
 def _junctions(seen: Labels, one: int, other: int) -> float:
-    """How much more room `one` takes than `other` where both meet the background: mean share of discs there, -1 to 1."""
+    """How much more room `one` takes than `other` where both meet the background: mean share of discs, -1 to 1."""
     first, second, none = (ndimage.maximum_filter(seen == region, 3) for region in (one, other, 0))
     meeting = first & second & none
     places, count = ndimage.label(meeting, np.ones((3, 3)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object: `x` and `y` of its centre as fractions of width and height, `radius` of the side (the root of the area).
+    """An object: its centre as fractions of width (`x`) and height (`y`), its `radius` as one of the root of the area.
 
     `shape` is one of the palette's or `irregular`, `radius` goes from the centre to the farthest point of the outline,
     `misfit` says how badly the shape fits (0 is best).

@@ -46,7 +46,7 @@ def _linear() -> Floats:
 
 
 def oklab(rgb: npt.NDArray[np.uint8]) -> Floats:
-    """Convert sRGB (uint8, shape (..., 3)) to Oklab (float32, the same shape: lightness 0 to 1, then two of about -0.4 to 0.4).
+    """Convert sRGB (uint8, shape (..., 3)) to Oklab (float32, the same shape; lightness 0 to 1, the rest -0.4 to 0.4).
 
     >>> oklab(np.array([255, 255, 255], dtype=np.uint8)).round(2).tolist()
     [1.0, 0.0, 0.0]

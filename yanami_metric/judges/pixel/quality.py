@@ -1,4 +1,4 @@
-"""How cleanly an image is drawn, without a reference: noise, drift of colours and soft edges, as one score from 0 to 10 (ours).
+"""How cleanly an image is drawn, without a reference: noise, drift of colours, soft edges; a score of 0 to 10 (ours).
 
 Says nothing about what is drawn, except that an image without any object has no quality.
 """
@@ -17,7 +17,7 @@ from yanami_metric.judges.pixel.segment import Mask, Segments, agreeing, eroded
 # What a clean image may have of each, and how much more than that halves the score.
 _NOISE, _NOISE_SCALE = 0.004, 0.03
 _DRIFT, _DRIFT_SCALE = 0.006, 0.06
-_SOFT, _SOFT_SCALE = 0.7, 2.0
+_SOFT, _SOFT_SCALE = 0.85, 2.0
 _STRIDE = 2  # every second row and column is enough for noise and drift
 _BAND = 9  # pixels on both sides of an edge in which its colours may mix
 
@@ -26,9 +26,9 @@ _BAND = 9  # pixels on both sides of an edge in which its colours may mix
 class Measures:
     """What blemishes an image.
 
-    `noise`: spread of colours inside regions (Oklab, root mean square). `drift`: distance of the regions' median colours
-    from the palette (Oklab, mean over regions). `softness`: how many pixels wide edges to the background are, at about
-    256 x 256 pixels or at the image's own size where that is smaller.
+    `noise`: spread of colours inside regions (Oklab, root mean square). `drift`: distance of the regions' median
+    colours from the palette (Oklab, mean over regions). `softness`: how many pixels wide edges to the background are,
+    at about 256 x 256 pixels or at the image's own size where that is smaller.
     """
 
     noise: float
@@ -39,7 +39,7 @@ class Measures:
     def score(self) -> float:
         """10 for a clean image, less for every blemish, never 0.
 
-        >>> Measures(noise=0.0, drift=0.0, softness=1.0).score, Measures(noise=0.034, drift=0.0, softness=1.0).score
+        >>> Measures(noise=0.0, drift=0.0, softness=0.5).score, Measures(noise=0.034, drift=0.0, softness=0.5).score
         (10.0, 5.0)
         """
         blemish = (
@@ -81,7 +81,7 @@ def _softness(seen: Segments) -> float:
         rows, columns = (slice(max(0, part.start - _BAND), part.stop + _BAND) for part in box)
         more, edge = _edge(pixels[rows, columns].astype(np.float32), seen.ids[rows, columns], region)
         mixed, length = mixed + more, length + edge
-    return mixed / length / upscaled if length else 0.0
+    return float(mixed / length / upscaled) if length else 0.0
 
 
 def _edge(pixels: Floats, ids: npt.NDArray[np.uint8], region: int) -> tuple[float, int]:

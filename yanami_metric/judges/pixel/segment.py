@@ -31,8 +31,8 @@ class Segments:
     """Regions of an image.
 
     `pixels` is the image as measured (height x width x 3), `ids` the region of each pixel, 0 for the background.
-    `labels[i]` is the palette label of region i (`oklab.NAMES`), so `labels[0]` that of the background. `sampled` has for
-    each pixel one of the original image, not mixed with its neighbours; `native` is the width and height of that image.
+    `labels[i]` is the palette label of region i (`oklab.NAMES`), so `labels[0]` that of the background. `sampled` has
+    for each pixel one of the original image, not mixed with its neighbours; `native` is that image's width and height.
     """
 
     pixels: Pixels
@@ -43,7 +43,7 @@ class Segments:
 
 
 def segment(image: Image) -> Segments:
-    """Split an image into its background and regions of one colour, at most MOST_REGIONS, thin bands and specks dropped.
+    """Split an image into its background and regions of one colour (at most MOST_REGIONS), no thin bands, no specks.
 
     Every pixel belongs to a region in the end: what is mixed, thin or small goes to the neighbour of the nearer colour.
     """
@@ -62,7 +62,7 @@ def segment(image: Image) -> Segments:
 
 
 def _scaled(image: Image) -> tuple[Pixels, Pixels]:
-    """The image at about SIDE * SIDE pixels: mean over boxes when it shrinks, bicubic when it grows; and its nearest pixels."""
+    """The image at about SIDE * SIDE pixels, as means over boxes (bicubic when it grows) and as its nearest pixels."""
     from PIL.Image import Resampling
 
     factor = SIDE / math.sqrt(image.width * image.height)
@@ -85,7 +85,7 @@ def agreeing(labels: Labels) -> Mask:
 
 
 def eroded(mask: Mask, times: int = 1) -> Mask:
-    """The mask without its outermost pixels (8 neighbours), `times` over; what lies beyond the image counts as outside."""
+    """The mask without its outermost pixels (8 neighbours), `times` over; beyond the image nothing is inside."""
     for _ in range(times):
         mask = agreeing(mask.view(np.uint8)) & mask
     return mask
@@ -139,6 +139,8 @@ def _grow(ids: Labels, index: npt.NDArray[np.int32], labels: tuple[int, ...]) ->
         ids[ys[take], xs[take]] = highest[take]
         ys, xs, colour = ys[~take], xs[~take], colour[~take]
     for _ in range(_BAND):
+        if not len(ys):
+            return
         high = _highest_neighbour(ids)[ys, xs]
         low = _lowest_neighbour(ids)[ys, xs]
         lab = table_lab()[index[ys, xs]]

@@ -1,7 +1,7 @@
 """What shape a region has, where its centre is and how far it reaches, also where a neighbour hides a part of it.
 
 A shape is fitted by place, radius and template: of the pixels around a region, its own should lie inside, those of the
-background outside, and those of a neighbour that it touches may lie on either side, since something may go on behind it.
+background outside, and those of a neighbour that it touches on either side, since something may go on behind it.
 Not here: what is asked of a shape.
 """
 
@@ -21,7 +21,8 @@ Ints = npt.NDArray[np.intp]
 
 IRREGULAR = "irregular"  # a region that no template fits
 WORST_MISFIT = 0.22  # of the own pixels; beyond it a region is irregular
-_POINTS = 500  # about so many pixels are looked at around a region, four times as many in the end where a part is hidden
+_POINTS = 500  # about so many pixels are looked at around a region
+_CLOSELY = 4  # times as many in the end, where a part is hidden
 _HIDDEN_COST = 0.06  # of a neighbour's pixel inside the outline, as compared with one of the background
 _STEP = 0.5  # pixels, of the radius
 
@@ -55,21 +56,21 @@ class Sample:
     own: int
 
 
-def fit_complete(ids: Labels, region: int, box: tuple[slice, slice]) -> Fit:
+def fit_complete(ids: Labels, region: int, box: tuple[slice, ...]) -> Fit:
     """Fit a shape to a region of `ids` that lies in `box`, all of it being in sight."""
     sample = _sample(ids, region, box, frozenset(), 0.15, _POINTS)
     return _best_of(_moved(sample, _complete_start(sample), (2.0, 1.0), 0.08))
 
 
-def fit_behind(ids: Labels, region: int, box: tuple[slice, slice], before: frozenset[int], complete: Fit) -> Fit:
+def fit_behind(ids: Labels, region: int, box: tuple[slice, ...], before: frozenset[int], complete: Fit) -> Fit:
     """Fit a shape to a region that may go on behind the regions in `before`; `complete` is its fit as it looks."""
     sample = _sample(ids, region, box, before, 0.5, _POINTS)
     fits = _moved(sample, _hidden_start(sample, complete.radius), (4.0, 3.0, 2.0), 0.2)
-    return _best_of(_moved(_sample(ids, region, box, before, 0.5, 4 * _POINTS), fits, (1.0, 0.5), 0.06))
+    return _best_of(_moved(_sample(ids, region, box, before, 0.5, _CLOSELY * _POINTS), fits, (1.0, 0.5), 0.06))
 
 
 def _sample(
-    ids: Labels, region: int, box: tuple[slice, slice], neighbours: frozenset[int], margin: float, points: int
+    ids: Labels, region: int, box: tuple[slice, ...], neighbours: frozenset[int], margin: float, points: int
 ) -> Sample:
     """About `points` pixels in and around a box, `margin` of its longer side on every side."""
     rows, columns = box
@@ -106,7 +107,7 @@ def _complete_start(sample: Sample) -> list[Fit]:
 
 
 def _hidden_start(sample: Sample, radius: float) -> list[Fit]:
-    """Each template at the best of places up to 0.6 radii from the centroid of what is seen, on a part of the pixels."""
+    """Each template at the best place up to 0.6 radii around the centroid of what is seen, by half of the pixels."""
     own = sample.gain > 0
     step = np.linspace(-0.6, 0.6, 7, dtype=np.float32)
     dx, dy = (part.ravel() for part in np.meshgrid(step, step))
@@ -148,8 +149,8 @@ def _same_shape(template: int) -> Ints:
 def _best(sample: Sample, xs: Floats, ys: Floats, templates: Ints) -> list[Fit]:
     """For each template the best of the centres (xs, ys) with its best radius.
 
-    A pixel is inside once the radius is at least its distance over the reach of the outline in its direction. So the gain for
-    every radius is a running sum over pixels in the order of that quotient, here in bins of _STEP pixels.
+    A pixel is inside once the radius is at least its distance over the reach of the outline in its direction. So the
+    gain for every radius is a running sum over pixels in the order of that quotient, here in bins of _STEP pixels.
     """
     dx, dy = sample.x - xs[:, None].astype(np.float32), sample.y - ys[:, None].astype(np.float32)
     needed = np.hypot(dx, dy) / reach()[templates][:, _direction(dx, dy)]

@@ -1,6 +1,6 @@
-"""What the six shapes look like to the judge: outlines around their centroid, several of each, since a model has its own idea
-of a star.
+"""What the six shapes look like to the judge: outlines around their centroid.
 
+There are several of each, since a model has its own idea of a star.
 Written for this judge alone: the renderer's outlines are unknown here. Not here: how an outline is fitted to pixels.
 """
 
