@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from yanami_dataset.errors import RunFolderError, SpecError
+from yanami_dataset.schema import Dialogue
 from yanami_metric.data import EVERYTHING, Data, Selection, open_data, reopen
 from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
@@ -33,7 +34,7 @@ from yanami_metric.models import check_model, open_model
 from yanami_metric.records import COUNTS_AS_WRONG, RETRIED, Caps, Judge, Model
 from yanami_metric.report import SHOWN
 from yanami_metric.reporting import report_name, write_report
-from yanami_metric.results import item_verdicts, judge_names, scores_file
+from yanami_metric.results import item_verdicts, judge_names, own_images, scores_file
 from yanami_metric.rollout import count_items, roll_out
 from yanami_metric.run_folder import OutputRecord, RunFolder
 from yanami_metric.score import ItemResult, ScMean, summarise, tally
@@ -385,6 +386,35 @@ def report(run: Run, *, judge: str | None = None, dialogues: int = SHOWN) -> Pat
     """
     with RunFolder(run.path) as folder:
         return write_report(run.data, folder, chosen_judges(folder, judge), dialogues)
+
+
+def predictions(run: Run, history: str = "gt") -> list[dict[str, Any]]:
+    """What a run drew and answered under one history mode, as `evaluate.load("yanami")` takes it.
+
+    Returns:
+        One dict per dialogue: `id`, `images` (encoded bytes in slot order, None for a missing one) and `answers` (in
+        question order, None for a missing one; None altogether for a model that doesn't answer in text).
+
+    Raises:
+        RunFolderError: there are no outputs of that history mode.
+    """
+    with RunFolder(run.path) as folder:
+        if history not in folder.histories:
+            raise RunFolderError(f"{run.path}: expected outputs of history {history!r}, found {folder.histories}")
+        answers = "text" in folder.settings["model"]["caps"]["outputs"]
+        return [_prediction(folder, history, dialogue, answers=answers) for dialogue in run.data]
+
+
+def _prediction(folder: RunFolder, history: str, dialogue: Dialogue, *, answers: bool) -> dict[str, Any]:
+    current = folder.current(history, dialogue.id)
+    own = own_images(current, folder)
+    images = [own.get((slot.turn, slot.ordinal)) for slot in dialogue.slots]
+    texts = [record.text if (record := current.get((q.turn, q.id))) else None for q in dialogue.questions]
+    return {
+        "id": dialogue.id,
+        "images": [image.read() if image else None for image in images],
+        "answers": texts if answers else None,
+    }
 
 
 @dataclass(frozen=True)

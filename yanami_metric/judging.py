@@ -18,6 +18,7 @@ from yanami_dataset.schema import Dialogue, Slot
 from yanami_metric.history import Settings, Storyteller
 from yanami_metric.records import RETRIED, ImageRef, Judge, JudgeCall, JudgeItem, Reply, quality_id
 from yanami_metric.replies import ItemVerdict, Unparsed, parse
+from yanami_metric.results import own_images
 from yanami_metric.run_folder import OutputRecord, RunFolder
 
 QUALITY_PROBE = '{"predicate": "quality"}'
@@ -73,7 +74,7 @@ def tasks(
     dialogue: Dialogue, history: str, current: dict[tuple[int, str | None], OutputRecord], folder: RunFolder, by: Judges
 ) -> Iterator[Task]:
     """Every call to make about one dialogue under one history mode: of outputs that exist and are usable."""
-    own = _own(current, folder)
+    own = own_images(current, folder)
     for question in dialogue.questions:
         record = current.get((question.turn, question.id))
         if record is not None and record.status == "ok":
@@ -110,17 +111,6 @@ def image_calls(
         yield JudgeCall("checks", items, candidate, context=context, context_images=images)
     probe = QUALITY_PROBE if any(check.probe for check in checks) else None
     yield JudgeCall("quality", (JudgeItem(quality_id(slot), "How good does the image look?", probe),), candidate)
-
-
-def _own(
-    current: dict[tuple[int, str | None], OutputRecord], folder: RunFolder
-) -> dict[tuple[int, int], ImageRef | None]:
-    return {
-        (turn, ordinal): folder.image(image) if image else None
-        for (turn, question), record in current.items()
-        if question is None and record.status == "ok"
-        for ordinal, image in enumerate(record.images)
-    }
 
 
 async def judge_window(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yanami_dataset.schema import Dialogue
-from yanami_metric.records import COUNTS_AS_WRONG, quality_id
+from yanami_metric.records import COUNTS_AS_WRONG, ImageRef, quality_id
 from yanami_metric.replies import ItemVerdict
 from yanami_metric.run_folder import OutputRecord, RunFolder
 
@@ -55,6 +55,16 @@ def _asked(dialogue: Dialogue, current: Current) -> Iterator[tuple[str, str, Out
             yield "quality", quality_id(slot), record, status
             for check in dialogue.checks_of(slot):
                 yield "checks", check.id, record, status
+
+
+def own_images(current: Current, folder: RunFolder) -> dict[tuple[int, int], ImageRef | None]:
+    """By (turn, ordinal) the usable images that a model drew; None for one that is missing."""
+    return {
+        (turn, ordinal): folder.image(image) if image else None
+        for (turn, question), record in current.items()
+        if question is None and record.status == "ok"
+        for ordinal, image in enumerate(record.images)
+    }
 
 
 def judge_names(entry: Mapping[str, Any]) -> dict[str, str]:

@@ -23,7 +23,7 @@ SHOWS_OWN = ("self", "last")
 Item = tuple[int, str | None]  # (turn, question id, or None for the turn's images)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Track:
     """One dialogue on its way through one history mode."""
 
@@ -32,6 +32,9 @@ class _Track:
     stored: dict[Item, OutputRecord]
     own: dict[tuple[int, int], ImageRef | None] = field(default_factory=dict)
     failed: str = ""  # why an earlier image isn't there although the model is not to blame
+
+    def __post_init__(self) -> None:
+        self.teller = Storyteller(self.dialogue, self.settings, self.own)
 
     def items(self, caps: Caps) -> Iterator[tuple[int, int, Question | None]]:
         """(wave, turn, question or None for the images) of everything that the model can be asked for."""
@@ -86,10 +89,9 @@ class _Runner:
 
     def run(self, wave: Sequence[tuple[_Track, int, Question | None]]) -> None:
         pending: list[tuple[_Track, Request]] = []
+        identity = self.model.identity
         for track, turn, question in wave:
-            teller = Storyteller(track.dialogue, self.settings, track.own)
-            identity = self.model.identity
-            request = teller.ask(question, identity) if question else teller.draw(turn, identity)
+            request = track.teller.ask(question, identity) if question else track.teller.draw(turn, identity)
             stored = track.stored.get((turn, request.question))
             if stored and self._finished(stored, request.key):
                 self._done(track, stored, fresh=False)

@@ -66,6 +66,12 @@ class OutputRecord:
         extras = tuple(StoredImage(**image) for image in line["extras"])
         return cls(**{**line, "images": images, "extras": extras})
 
+    def line(self) -> dict[str, Any]:
+        """As a line of outputs.jsonl."""
+        images = [image and asdict(image) for image in self.images]
+        named = {field: getattr(self, field) for field in self.__dataclass_fields__}
+        return {**named, "images": images, "extras": [asdict(image) for image in self.extras]}
+
     def slot_status(self, ordinal: int) -> str:
         """The status of one slot: the output's, or `missing_output` where its image is missing."""
         if self.status == "ok" and (ordinal >= len(self.images) or self.images[ordinal] is None):
@@ -207,7 +213,7 @@ class RunFolder:
 
     def append_output(self, history: str, record: OutputRecord) -> None:
         """Write one output; its images must be stored already."""
-        self.outputs(history).append(asdict(record))
+        self.outputs(history).append(record.line())
 
     def store_image(self, history: str, name: str, data: bytes, width: int, height: int) -> StoredImage:
         """Write an image of width x height pixels under outputs/<history>/images/."""
