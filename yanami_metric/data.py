@@ -171,15 +171,16 @@ def _by_spec(spec: str, selection: Selection, mini: dict[str, Any]) -> Data:
     if spec == "mini":
         from yanami_metric.mini import mini_folder
 
-        return Data("mini", "mini" + selection.suffix, DialogueFolder(mini_folder(**mini)), selection)
+        folder = mini_folder(**mini)
+        return Data(str(folder) if mini else "mini", "mini" + selection.suffix, DialogueFolder(folder), selection)
     path = Path(spec)
     if path.exists():
         return Data(str(path.resolve()), path.resolve().name + selection.suffix, DialogueFolder(path), selection)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
         from huggingface_hub import snapshot_download
 
-        folder = snapshot_download(spec, repo_type="dataset", allow_patterns=["*.parquet", "README.md"])
-        return Data(spec, spec.replace("/", "--") + selection.suffix, DialogueFolder(folder), selection)
+        snapshot = snapshot_download(spec, repo_type="dataset", allow_patterns=["*.parquet", "README.md"])
+        return Data(spec, spec.replace("/", "--") + selection.suffix, DialogueFolder(snapshot), selection)
     raise SpecError(f"data: expected 'mini', an existing folder or the Hub id of a dataset (NAME/NAME), got {spec!r}")
 
 
