@@ -256,26 +256,37 @@ def _statuses(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 def table(runs: Sequence[tuple[str, Scores]]) -> list[list[str]]:
     """Several runs side by side, a header and a row per model and history; the same cells for Markdown and terminals.
 
-    Rows are sorted by history, then by VR, which every model that draws has under the same formula. They are never
-    sorted by overall: a model with DSU in it can pass one that draws better.
+    A run on fewer than four scenarios has no scores over all, so it has a row for each scenario instead. Rows are
+    sorted by history, then by VR, which every model that draws has under the same formula. They are never sorted by
+    overall: a model with DSU in it can pass one that draws better.
     """
-    rows = [(history, name, entry) for name, scores in runs for history, entry in histories(scores).items()]
+    rows = [
+        (history, name, scenario, part)
+        for name, scores in runs
+        for history, entry in histories(scores).items()
+        for scenario, part in _parts(entry)
+    ]
     order = {name: i for i, name in enumerate(HISTORIES)}
-    rows.sort(key=lambda row: (order.get(row[0], len(order)), _descending(row[2]["vr"]["value"]), row[1]))
-    cells = [["History", "Model", "VR", "SC", "VQ", "DSU", "Overall", "Coverage"]]
-    for history, name, entry in rows:
-        scored = max((entry[key] for key in HEADLINES), key=lambda estimate: estimate["n"])
-        cells.append(
-            [
-                history,
-                name,
-                _with_spread(entry["vr"]),
-                *(number(entry[key]["value"]) for key in ("sc", "vq", "dsu")),
-                _with_spread(entry["overall"]),
-                percent(scored["coverage"]),
-            ]
-        )
+    rows.sort(key=lambda row: (order.get(row[0], len(order)), row[2], _descending(row[3]["vr"]["value"]), row[1]))
+    partial = any(scenario for _, _, scenario, _ in rows)
+    header = ["History", "Model", "VR", "SC", "VQ", "DSU", "Overall", "Coverage"]
+    cells = [[*header[:2], "Scenario", *header[2:]] if partial else header]
+    for history, name, scenario, part in rows:
+        where = [history, name, scenario or "all"] if partial else [history, name]
+        cells.append([*where, *_cells(part)])
     return cells
+
+
+def _parts(entry: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The whole if all scenarios are there, else each that is."""
+    scenarios = entry["scenarios"]
+    return [("", entry)] if len(scenarios) == len(SCENARIOS) or not scenarios else list(scenarios.items())
+
+
+def _cells(entry: Mapping[str, Any]) -> list[str]:
+    scored = max((entry[key] for key in HEADLINES), key=lambda estimate: estimate["n"])
+    values = [number(entry[key]["value"]) for key in ("sc", "vq", "dsu")]
+    return [_with_spread(entry["vr"]), *values, _with_spread(entry["overall"]), percent(scored["coverage"])]
 
 
 def _descending(value: float | None) -> float:

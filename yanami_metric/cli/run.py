@@ -155,7 +155,8 @@ def _exit(scores: list[dict[str, Any]]) -> None:
             missing[status] = missing.get(status, 0) + number
     if missing:
         listed = ", ".join(f"{number} {status}" for status, number in sorted(missing.items()))
-        typer.echo(f"not everything could be scored: {listed}", err=True)
+        hint = "; give --judge and --answer-judge that can" if "not_judgeable" in missing else ""
+        typer.echo(f"not everything could be scored: {listed}{hint}", err=True)
         raise typer.Exit(INCOMPLETE)
 
 
