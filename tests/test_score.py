@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from yanami_dataset.errors import DataError, SpecError
 from yanami_dataset.schema import DIMENSIONS, SCENARIOS, Check, Dialogue, Message, Part, Question, Turn, validate
-from yanami_metric.records import COUNTS_AS_WRONG, STATUSES
-from yanami_metric.score import SC_MEANS, ItemResult, Weights, overall, quality_id, summarise, tally
+from yanami_metric.records import COUNTS_AS_WRONG, STATUSES, quality_id
+from yanami_metric.score import SC_MEANS, ItemResult, Weights, overall, summarise, tally
 
 BOTH = {"can_answer": True, "can_draw": True}
 UNSCORED = [status for status in STATUSES if status not in ("scored", *COUNTS_AS_WRONG)]

@@ -18,7 +18,7 @@ from yanami_dataset.errors import ImageError, SpecError
 from yanami_dataset.images import open_rgb, sha256
 from yanami_dataset.schema import SCENARIOS, Check, Dialogue, Part, Question, Slot
 from yanami_metric import tables
-from yanami_metric.records import COUNTS_AS_WRONG
+from yanami_metric.records import COUNTS_AS_WRONG, quality_id
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -217,19 +217,24 @@ def _dialogue(shown: ReportDialogue, thumbnails: _Thumbnails) -> dict[str, Any]:
 
 
 def _outcome(dialogue: Dialogue, name: str, history: ReportHistory) -> dict[str, Any]:
-    """How a dialogue went in a line: passed of asked, right of asked, mean quality of what was scored."""
+    """How a dialogue went in a line: passed of judged checks, right of judged answers, mean quality of what was."""
     atomic = [check.id for check in dialogue.checks if check.kind == "atomic"]
-    quality = [_mark(history, "quality", f"t{slot.turn}-s{slot.ordinal}") for slot in dialogue.slots]
+    quality = [_mark(history, "quality", quality_id(slot)) for slot in dialogue.slots]
     scored = [mark["value"] for mark in quality if mark["value"] is not None]
     return {
         "history": name,
-        "checks": [sum(_mark(history, "checks", id_)["tone"] == "yes" for id_ in atomic), len(atomic)],
-        "questions": [
-            sum(_mark(history, "answer", question.id)["tone"] == "yes" for question in dialogue.questions),
-            len(dialogue.questions),
-        ],
+        "checks": _share(history, "checks", atomic),
+        "questions": _share(history, "answer", [question.id for question in dialogue.questions]),
         "quality": sum(scored) / len(scored) if scored else None,
     }
+
+
+def _share(history: ReportHistory, kind: str, ids: Sequence[str]) -> str:
+    """Right of scored, and how many were not scored: what nobody judged is no failure. Empty where nothing is asked."""
+    tones = [_mark(history, kind, id_)["tone"] for id_ in ids]
+    scored = len(tones) - tones.count("open")
+    share = f"{tones.count('yes')}/{scored}" if scored else tables.DASH
+    return "" if not ids else share if scored == len(ids) else f"{share} (+{len(ids) - scored} ?)"
 
 
 def _turn(shown: ReportDialogue, turn: int, thumbnails: _Thumbnails) -> dict[str, Any]:
@@ -272,7 +277,7 @@ def _output(name: str, history: ReportHistory, slot: Slot, thumbnails: _Thumbnai
         "image": None if drawn.data is None else thumbnails.of(drawn.data),
         "status": drawn.status,
         "reason": drawn.reason,
-        "quality": _mark(history, "quality", f"t{slot.turn}-s{slot.ordinal}"),
+        "quality": _mark(history, "quality", quality_id(slot)),
     }
 
 

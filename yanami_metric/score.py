@@ -24,7 +24,6 @@ from yanami_metric.tally import (
     Count,
     DialogueTally,
     ItemResult,
-    quality_id,
     tally,
     total,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "dsu",
     "macro",
     "overall",
-    "quality_id",
     "summarise",
     "tally",
     "vr",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from yanami_dataset.errors import DataError
 from yanami_dataset.schema import CAPABILITIES, DIMENSIONS, Dialogue, Slot
-from yanami_metric.records import COUNTS_AS_WRONG, STATUSES
+from yanami_metric.records import COUNTS_AS_WRONG, STATUSES, quality_id
 
 KINDS = ("answer", "checks", "quality")
 NOT_JUDGED = "not_judged"
@@ -123,15 +123,6 @@ def total(counts: Iterable[Count]) -> Count:
     Count(asked=3, scored=2, gained=1.0, refused=0)
     """
     return sum(counts, start=Count())
-
-
-def quality_id(slot: Slot) -> str:
-    """The item id of the quality of the image drawn for a slot.
-
-    >>> quality_id(Slot(turn=2, ordinal=0, index=None))
-    't2-s0'
-    """
-    return f"t{slot.turn}-s{slot.ordinal}"
 
 
 def tally(dialogue: Dialogue, results: Mapping[tuple[str, str], ItemResult]) -> DialogueTally:
