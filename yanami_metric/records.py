@@ -91,9 +91,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What a model can do; checked before a run starts. None means no limit that is known."""
+    """What a model can do; checked before a run starts. None means no limit that is known.
+
+    `placement` is where it wants images if the user doesn't say (one of PLACEMENTS). `honours_images` is False for a
+    model that draws without looking at input images. `min_side` is in pixels, `max_prompt_tokens` in its own tokens.
+    """
 
     outputs: frozenset[str] = frozenset({"text", "images"})
+    placement: str = "interleaved"
     interleaved: bool = True
     multi_turn: bool = True
     min_images: int = 0
@@ -109,7 +114,9 @@ class Caps:
 class Model(Protocol):
     """A model or an adapter around one. It sees rendered requests only.
 
-    `identity` says what the weights are; a path alone is none, checkpoints reuse paths.
+    `identity` says what the weights are; a path alone is none, checkpoints reuse paths. Three methods are optional:
+    `unsupported(request) -> str` says why it can't take a request ("" if it can; asked before a run starts),
+    `prepare(data, history) -> Model` looks at the dialogues first, `close()` frees what it holds.
     """
 
     caps: Caps
