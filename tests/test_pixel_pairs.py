@@ -14,11 +14,11 @@ FIRST_SEED = 10_000_000  # the judge was tuned on seeds below
 
 @pytest.mark.timeout(600)
 def test_intact_images_pass_and_broken_ones_fail():
-    tally = run(range(FIRST_SEED, FIRST_SEED + 230), sizes=(128, 256, 512, 128, 256, 512, 1024))
+    tally = run(range(FIRST_SEED, FIRST_SEED + 240), sizes=(128, 256, 512, 128, 256, 512, 1024))
     print()
     for line in [*tally.lines(), *tally.errors]:
         print(line)
-    assert tally.agreement()[0] >= 1900
+    assert tally.agreement()[0] >= 2000
     assert tally.unbreakable == 0
     assert tally.misread <= 0.02 * tally.groups
     for predicate in PREDICATES:
