@@ -15,13 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from yanami_metric.api import Progress, Run
     from yanami_metric.data import Data, Selection, open_data
     from yanami_metric.formulas import Weights
     from yanami_metric.records import Caps, Judge, JudgeCall, JudgeItem, Model, Output, Reply, Request
+    from yanami_metric.runs import Progress, Run
 
 _HOMES = {
-    "api": ("Progress", "Run"),
+    "runs": ("Progress", "Run"),
     "data": ("Data", "Selection", "open_data"),
     "formulas": ("Weights",),
     "records": ("Caps", "Judge", "JudgeCall", "JudgeItem", "Model", "Output", "Reply", "Request"),

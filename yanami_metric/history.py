@@ -16,7 +16,7 @@ from typing import Literal
 from yanami_dataset.errors import HistoryError, SpecError
 from yanami_dataset.schema import Dialogue, Message, Part, Question
 from yanami_metric.grid import grid, with_label
-from yanami_metric.records import HISTORIES, PLACEMENTS, ImageRef, Request
+from yanami_metric.records import HISTORIES, PLACEMENTS, ImageRef, Request, track
 
 SEED_VERSION = "yanami-seed/1"
 NOT_AVAILABLE = "[image not available]"  # an own image that is missing; never replaced by anything
@@ -43,6 +43,15 @@ class Settings:
     max_images: int | None = None
     seed: int = 0
     sample: int = 0
+
+    @property
+    def track(self) -> str:
+        """Where its outputs are filed: the history mode, and which further generation.
+
+        >>> Settings("self").track, Settings("self", sample=2).track
+        ('self', 'self-g2')
+        """
+        return track(self.history, self.sample)
 
     def __post_init__(self) -> None:
         for name, allowed in (("history", HISTORIES), ("placement", PLACEMENTS)):

@@ -43,7 +43,7 @@ class Task:
 
     judge: Judge
     call: JudgeCall
-    history: str
+    track: str
     dialogue: str
     record: OutputRecord
     slot: int | None
@@ -71,9 +71,9 @@ def _image(image: ImageRef | None) -> list[Any] | None:
 
 
 def tasks(
-    dialogue: Dialogue, history: str, current: dict[tuple[int, str | None], OutputRecord], folder: RunFolder, by: Judges
+    dialogue: Dialogue, track: str, current: dict[tuple[int, str | None], OutputRecord], folder: RunFolder, by: Judges
 ) -> Iterator[Task]:
-    """Every call to make about one dialogue under one history mode: of outputs that exist and are usable."""
+    """Every call to make about one dialogue in one track: of outputs that exist and are usable."""
     own = own_images(current, folder)
     for question in dialogue.questions:
         record = current.get((question.turn, question.id))
@@ -85,13 +85,13 @@ def tasks(
                 reference=question.answer,
                 choices=question.choices,
             )
-            yield Task(by.answers, call, history, dialogue.id, record, None)
+            yield Task(by.answers, call, track, dialogue.id, record, None)
     for slot in dialogue.slots:
         record = current.get((slot.turn, None))
         candidate = own.get((slot.turn, slot.ordinal))
         if record is not None and candidate is not None:
             for call in image_calls(dialogue, slot, candidate, own if by.images.sees_context else None):
-                yield Task(by.images, call, history, dialogue.id, record, slot.ordinal)
+                yield Task(by.images, call, track, dialogue.id, record, slot.ordinal)
 
 
 def image_calls(
@@ -115,7 +115,7 @@ def image_calls(
 
 async def judge_window(
     dialogues: Sequence[Dialogue],
-    histories: Sequence[str],
+    tracks: Sequence[str],
     folder: RunFolder,
     by: Judges,
     *,
@@ -126,7 +126,7 @@ async def judge_window(
 
     Args:
         dialogues: one window.
-        histories: the history modes whose outputs are judged.
+        tracks: history modes, and their further generations, whose outputs are judged.
         folder: where verdicts go, and where those that exist already are found.
         by: the judges.
         concurrency: calls in flight.
@@ -135,7 +135,12 @@ async def judge_window(
     bench = _Bench(folder, asyncio.Semaphore(concurrency), on_verdict)
     calls = [
         bench.settle(
-            dialogue, [t for h in histories for t in tasks(dialogue, h, folder.current(h, dialogue.id), folder, by)]
+            dialogue,
+            [
+                task
+                for track in tracks
+                for task in tasks(dialogue, track, folder.current(track, dialogue.id), folder, by)
+            ],
         )
         for dialogue in dialogues
     ]
@@ -157,7 +162,7 @@ class _Bench:
         for line in self.folder.verdicts.of(dialogue.id):
             if not any(item["status"] in RETRIED for item in line["items"]):
                 known[line["fingerprint"]] = line
-                present.add((line["judge"], line["history"], line["output"], line["fingerprint"]))
+                present.add((line["judge"], line["track"], line["output"], line["fingerprint"]))
         groups: dict[str, list[Task]] = {}
         for task in todo:
             groups.setdefault(task.fingerprint, []).append(task)
@@ -175,7 +180,7 @@ class _Bench:
         fresh = line is None
         answer = line or await self._ask(group[0])
         for i, task in enumerate(group):
-            about = (task.judge.name, task.history, task.record.key, fingerprint)
+            about = (task.judge.name, task.track, task.record.key, fingerprint)
             verdict = _line(task, fingerprint, answer, reused=i > 0 or not fresh)
             if about not in present:
                 self.folder.verdicts.append(verdict)
@@ -213,7 +218,7 @@ def _line(task: Task, fingerprint: str, answer: dict[str, Any], *, reused: bool)
     """A line of verdicts.jsonl; `reused` says that its call was paid for by another line."""
     return {
         "dialogue": task.dialogue,
-        "history": task.history,
+        "track": task.track,
         "turn": task.record.turn,
         "slot": task.slot,
         "question": task.record.question,

@@ -156,6 +156,15 @@ class JudgeCall:
     sample: int = 0
 
 
+def track(history: str, sample: int = 0) -> str:
+    """The name that the outputs of one history mode and one generation are filed under.
+
+    >>> track("gt"), track("gt", 1)
+    ('gt', 'gt-g1')
+    """
+    return history if sample == 0 else f"{history}-g{sample}"
+
+
 def quality_id(slot: Slot) -> str:
     """The item id of the quality of the image drawn for a slot.
 

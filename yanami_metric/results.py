@@ -19,20 +19,20 @@ Current = Mapping[tuple[int, str | None], OutputRecord]
 
 
 def item_verdicts(
-    dialogue: Dialogue, history: str, current: Current, lines: Sequence[Mapping[str, Any]], judges: Mapping[str, str]
+    dialogue: Dialogue, track: str, current: Current, lines: Sequence[Mapping[str, Any]], judges: Mapping[str, str]
 ) -> dict[tuple[str, str], ItemVerdict]:
     """By (kind, item id) what became of each item; items that nobody has judged yet are absent.
 
     Args:
         dialogue: what is asked.
-        history: the history mode.
-        current: the latest outputs of this dialogue under that mode.
+        track: the history mode, or a further generation of it.
+        current: the latest outputs of this dialogue there.
         lines: the dialogue's lines of verdicts.jsonl.
         judges: the name of the judge for each kind of call.
     """
     judged: dict[tuple[str, str, str], ItemVerdict] = {}
     for line in lines:
-        if line["history"] == history and line["judge"] == judges[line["kind"]]:
+        if line["track"] == track and line["judge"] == judges[line["kind"]]:
             for item in line["items"]:
                 judged[line["output"], line["kind"], item["id"]] = ItemVerdict(**item)
     found = {}

@@ -36,58 +36,51 @@ class _Track:
     def __post_init__(self) -> None:
         self.teller = Storyteller(self.dialogue, self.settings, self.own)
 
-    def items(self, caps: Caps) -> Iterator[tuple[int, int, Question | None]]:
-        """(wave, turn, question or None for the images) of everything that the model can be asked for."""
-        drawing = self.dialogue.generation_turns
-        shows_own = self.settings.history in SHOWS_OWN and "images" in caps.outputs
-        for turn in drawing if "images" in caps.outputs else ():
-            yield (sum(t < turn for t in drawing) if shows_own else 0), turn, None
-        for question in self.dialogue.questions if "text" in caps.outputs else ():
-            yield (sum(t <= question.turn for t in drawing) if shows_own else 0), question.turn, question
+
+def items(dialogue: Dialogue, history: str, caps: Caps) -> Iterator[tuple[int, int, Question | None]]:
+    """(wave, turn, question or None for the images) of everything that a model can be asked for.
+
+    A wave needs the outputs of those before it.
+    """
+    drawing = dialogue.generation_turns
+    shows_own = history in SHOWS_OWN and "images" in caps.outputs
+    for turn in drawing if "images" in caps.outputs else ():
+        yield (sum(t < turn for t in drawing) if shows_own else 0), turn, None
+    for question in dialogue.questions if "text" in caps.outputs else ():
+        yield (sum(t <= question.turn for t in drawing) if shows_own else 0), question.turn, question
 
 
-def count_items(dialogue: Dialogue, caps: Caps) -> int:
-    """How many outputs a model is asked for in one dialogue, under one history mode."""
-    return len(list(_Track(dialogue, Settings(), {}).items(caps)))
-
-
-def roll_out(
-    dialogues: Sequence[Dialogue],
-    model: Model,
-    folder: RunFolder,
-    settings: Settings,
-    on_output: Callable[[OutputRecord, bool], None] = lambda record, fresh: None,
-) -> None:
-    """Have every output of some dialogues under one history mode in the run folder.
+class Rollout:
+    """One model under one history mode, into one run folder.
 
     Args:
-        dialogues: one window; they run side by side.
-        model: asked in batches of at most `caps.max_batch`.
+        model: asked in batches of at most `caps.max_batch`, fewer after it ran out of memory.
         folder: where outputs go, and where those that exist already are found.
-        settings: history mode, placement and seed.
+        settings: history mode, placement, seed and which generation.
         on_output: called for every item with its record and whether it was made just now.
     """
-    runner = _Runner(model, folder, settings, on_output)
-    tracks = [_Track(d, settings, folder.current(settings.history, d.id)) for d in dialogues]
-    waves: dict[int, list[tuple[_Track, int, Question | None]]] = {}
-    for track in tracks:
-        for wave, turn, question in track.items(model.caps):
-            waves.setdefault(wave, []).append((track, turn, question))
-    for wave in sorted(waves):
-        runner.run(waves[wave])
 
-
-class _Runner:
     def __init__(
         self,
         model: Model,
         folder: RunFolder,
         settings: Settings,
-        on_output: Callable[[OutputRecord, bool], None],
+        on_output: Callable[[OutputRecord, bool], None] = lambda record, fresh: None,
     ) -> None:
         self.model, self.folder, self.settings, self.on_output = model, folder, settings, on_output
+        self.size = max(1, model.caps.max_batch)
 
-    def run(self, wave: Sequence[tuple[_Track, int, Question | None]]) -> None:
+    def run(self, dialogues: Sequence[Dialogue]) -> None:
+        """Have every output of some dialogues, a window that runs side by side."""
+        tracks = [_Track(d, self.settings, self.folder.current(self.settings.track, d.id)) for d in dialogues]
+        waves: dict[int, list[tuple[_Track, int, Question | None]]] = {}
+        for track in tracks:
+            for wave, turn, question in items(track.dialogue, self.settings.history, self.model.caps):
+                waves.setdefault(wave, []).append((track, turn, question))
+        for wave in sorted(waves):
+            self._wave(waves[wave])
+
+    def _wave(self, wave: Sequence[tuple[_Track, int, Question | None]]) -> None:
         pending: list[tuple[_Track, Request]] = []
         identity = self.model.identity
         for track, turn, question in wave:
@@ -97,27 +90,33 @@ class _Runner:
                 self._done(track, stored, fresh=False)
             elif track.failed:
                 self._save(track, request, _infrastructure(track.failed))
-            elif reason := unsupported(self.model.caps, request):
+            elif reason := unsupported(self.model, request):
                 self._save(track, request, Output(status="unsupported", reason=reason))
             else:
                 pending.append((track, request))
-        size = max(1, self.model.caps.max_batch)
-        for start in range(0, len(pending), size):
-            self._generate(pending[start : start + size])
+        # the longest first: what doesn't fit into memory shows at once
+        self._generate(sorted(pending, key=lambda item: _length(item[1]), reverse=True))
 
     def _finished(self, stored: OutputRecord, key: str) -> bool:
         return stored.key == key and stored.status not in RETRIED and self.folder.has(stored)
 
-    def _generate(self, batch: Sequence[tuple[_Track, Request]]) -> None:
-        start = time.perf_counter()
-        outputs = _ask(self.model, [request for _, request in batch])
-        seconds = (time.perf_counter() - start) / len(batch)
-        for (track, request), output in zip(batch, outputs, strict=True):
-            self._save(track, request, output, seconds)
+    def _generate(self, pending: Sequence[tuple[_Track, Request]]) -> None:
+        done = 0
+        while done < len(pending):
+            batch = pending[done : done + self.size]
+            start = time.perf_counter()
+            outputs = _ask(self.model, [request for _, request in batch])
+            if outputs is None:
+                self.size = max(1, len(batch) // 2)  # for the rest of the run: what follows is hardly smaller
+                continue
+            seconds = (time.perf_counter() - start) / len(batch)
+            for (track, request), output in zip(batch, outputs, strict=True):
+                self._save(track, request, output, seconds)
+            done += len(batch)
 
     def _save(self, track: _Track, request: Request, output: Output, seconds: float = 0.0) -> None:
-        record = _Keeper(self.folder, self.settings.history, request).keep(output, seconds)
-        self.folder.append_output(self.settings.history, record)
+        record = _Keeper(self.folder, self.settings.track, request).keep(output, seconds)
+        self.folder.append_output(self.settings.track, record)
         self._done(track, record, fresh=True)
 
     def _done(self, track: _Track, record: OutputRecord, *, fresh: bool) -> None:
@@ -129,27 +128,36 @@ class _Runner:
         self.on_output(record, fresh)
 
 
-def unsupported(caps: Caps, request: Request) -> str:
-    """Why a model can't take a request; empty if it can."""
-    shown = len(request.images)
+def unsupported(model: Model, request: Request) -> str:
+    """Why a model can't take a request, by its caps or by its own word; empty if it can."""
+    caps, shown = model.caps, len(request.images)
     if caps.max_images is not None and shown > caps.max_images:
         return f"the model takes at most {caps.max_images} images, {shown} are shown"
     if request.expects == "images" and shown < caps.min_images:
         return f"the model needs at least {caps.min_images} images, {shown} are shown"
-    return ""
+    if request.expects == "images" and shown and not caps.honours_images:
+        return "the model draws without looking at images; --placement text_only shows it none"
+    own_word: Callable[[Request], str] = getattr(model, "unsupported", lambda request: "")
+    return own_word(request)
+
+
+def _length(request: Request) -> tuple[int, int]:
+    return len(request.images), sum(len(part.text or "") for message in request.messages for part in message.content)
 
 
 def _infrastructure(reason: str) -> Output:
     return Output(status="generation_error", reason=reason)
 
 
-def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
-    """Call a model; what it raises becomes the status of the one request that raised."""
+def _ask(model: Model, requests: Sequence[Request]) -> list[Output] | None:
+    """Call a model; what it raises becomes the status of the one request that raised. None: too many at a time."""
     try:
         outputs = list(model.generate(requests))
     except Exception as error:  # noqa: BLE001 - foreign code; the error is the output, and the run goes on
         if len(requests) > 1:
-            return [output for request in requests for output in _ask(model, [request])]
+            if _out_of_memory(error):
+                return None
+            return [output for request in requests for output in _ask(model, [request]) or ()]
         return [_infrastructure(f"{type(error).__name__}: {error}")]
     if len(outputs) != len(requests) or not all(isinstance(output, Output) for output in outputs):
         what = f"expected {len(requests)} Output objects from generate(), got {[type(o).__name__ for o in outputs]}"
@@ -157,12 +165,17 @@ def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
     return outputs
 
 
+def _out_of_memory(error: Exception) -> bool:
+    """Python's own, or torch's, which is known by its name so that torch needn't be here."""
+    return isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+
+
 @dataclass(frozen=True, slots=True)
 class _Keeper:
     """Puts one output into the run folder."""
 
     folder: RunFolder
-    history: str
+    track: str
     request: Request
 
     def keep(self, output: Output, seconds: float) -> OutputRecord:
@@ -191,6 +204,7 @@ class _Keeper:
             output.text,
             output.thinking,
             round(seconds, 4),
+            request.size,
         )
 
     def _images(self, output: Output) -> tuple[tuple[StoredImage | None, ...], tuple[StoredImage, ...], list[str]]:
@@ -212,7 +226,7 @@ class _Keeper:
         data = encoded(image)
         facts = inspect(data)  # decodes it whole: a truncated image is no image
         name = f"{safe_name(self.request.dialogue)}-t{self.request.turn}-{ordinal}.{facts.format.lower()}"
-        return self.folder.store_image(self.history, name, data, facts.width, facts.height)
+        return self.folder.store_image(self.track, name, data, facts.width, facts.height)
 
 
 def encoded(image: object) -> bytes:

@@ -1,13 +1,13 @@
 """The run folder: the one record of a run (one model x one data set x one placement).
 
     run.json                              settings (specs, identities, data revision), judges, versions; no secrets
-    outputs/<history>/outputs.jsonl       one line per output; the last line of an item counts
-    outputs/<history>/images/             what was drawn
+    outputs/<track>/outputs.jsonl         one line per output; the last line of an item counts
+    outputs/<track>/images/               what was drawn
     verdicts.jsonl                        one line per judge call, with the raw reply
     scores.json, scores.<judge>.json, report.md, report.html
 
-Images are written before the line that names them, and files that are rewritten are replaced in one step, so that a
-process may be killed at any point.
+A track is a history mode, or a further generation of it (`gt-g1`). Images are written before the line that names them,
+and files that are rewritten are replaced in one step, so that a process may be killed at any point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from yanami_dataset.errors import RunFolderError
 from yanami_metric.jsonl import JsonLines
-from yanami_metric.records import HISTORIES, ImageRef
+from yanami_metric.records import HISTORIES, ImageRef, track
 
 SCHEMA = 1
 
@@ -58,13 +58,15 @@ class OutputRecord:
     text: str | None = None
     thinking: str | None = None
     seconds: float = 0.0
+    asked_size: tuple[int, int] | None = None  # width x height; what was drawn has its own
 
     @classmethod
     def load(cls, line: Mapping[str, Any]) -> OutputRecord:
         """From a line of outputs.jsonl."""
         images = tuple(StoredImage(**image) if image else None for image in line["images"])
         extras = tuple(StoredImage(**image) for image in line["extras"])
-        return cls(**{**line, "images": images, "extras": extras})
+        asked = tuple(line["asked_size"]) if line["asked_size"] else None
+        return cls(**{**line, "images": images, "extras": extras, "asked_size": asked})
 
     def line(self) -> dict[str, Any]:
         """As a line of outputs.jsonl."""
@@ -188,16 +190,23 @@ class RunFolder:
     @property
     def histories(self) -> tuple[str, ...]:
         """The history modes of which there are outputs, in their usual order."""
-        return tuple(h for h in HISTORIES if (self.path / "outputs" / h / "outputs.jsonl").is_file())
+        return tuple(history for history in HISTORIES if self.tracks(history))
 
-    def outputs(self, history: str) -> JsonLines:
-        """The outputs under one history mode."""
-        if history not in self._outputs:
-            folder = self.path / "outputs" / history
+    def tracks(self, history: str) -> tuple[str, ...]:
+        """The tracks of one history mode of which there are outputs: the mode itself, and its further generations."""
+        found: list[str] = []
+        while (self.path / "outputs" / track(history, len(found)) / "outputs.jsonl").is_file():
+            found.append(track(history, len(found)))
+        return tuple(found)
+
+    def outputs(self, track: str) -> JsonLines:
+        """The outputs of one track."""
+        if track not in self._outputs:
+            folder = self.path / "outputs" / track
             if self._writable:
                 (folder / "images").mkdir(parents=True, exist_ok=True)
-            self._outputs[history] = JsonLines(folder / "outputs.jsonl", writable=self._writable)
-        return self._outputs[history]
+            self._outputs[track] = JsonLines(folder / "outputs.jsonl", writable=self._writable)
+        return self._outputs[track]
 
     @property
     def verdicts(self) -> JsonLines:
@@ -206,18 +215,18 @@ class RunFolder:
             self._verdicts = JsonLines(self.path / "verdicts.jsonl", writable=self._writable)
         return self._verdicts
 
-    def current(self, history: str, dialogue: str) -> dict[tuple[int, str | None], OutputRecord]:
+    def current(self, track: str, dialogue: str) -> dict[tuple[int, str | None], OutputRecord]:
         """The latest output of each (turn, question) of a dialogue."""
-        records = (OutputRecord.load(line) for line in self.outputs(history).of(dialogue))
+        records = (OutputRecord.load(line) for line in self.outputs(track).of(dialogue))
         return {(record.turn, record.question): record for record in records}
 
-    def append_output(self, history: str, record: OutputRecord) -> None:
+    def append_output(self, track: str, record: OutputRecord) -> None:
         """Write one output; its images must be stored already."""
-        self.outputs(history).append(record.line())
+        self.outputs(track).append(record.line())
 
-    def store_image(self, history: str, name: str, data: bytes, width: int, height: int) -> StoredImage:
-        """Write an image of width x height pixels under outputs/<history>/images/."""
-        file = f"outputs/{history}/images/{name}"
+    def store_image(self, track: str, name: str, data: bytes, width: int, height: int) -> StoredImage:
+        """Write an image of width x height pixels under outputs/<track>/images/."""
+        file = f"outputs/{track}/images/{name}"
         write_atomic(self.path / file, data)
         return StoredImage(file, hashlib.sha256(data).hexdigest(), width, height)
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import add
 
 from yanami_dataset.errors import DataError
 from yanami_dataset.schema import CAPABILITIES, DIMENSIONS, Dialogue, Slot
@@ -88,6 +89,9 @@ class ImageTally:
     checks: Count
     quality: Count
 
+    def __add__(self, other: ImageTally) -> ImageTally:
+        return ImageTally(self.turn, self.ordinal, self.checks + other.checks, self.quality + other.quality)
+
 
 @dataclass(frozen=True, slots=True)
 class DialogueTally:
@@ -104,6 +108,26 @@ class DialogueTally:
     images: tuple[ImageTally, ...]
     capabilities: tuple[Count, ...]
     statuses: tuple[tuple[str, str, int], ...]
+
+    def __add__(self, other: DialogueTally) -> DialogueTally:
+        """The same dialogue rolled out once more: all items of both.
+
+        Raises:
+            DataError: another dialogue.
+        """
+        if other.dialogue != self.dialogue:
+            raise DataError(f"expected another tally of dialogue {self.dialogue!r}, got one of {other.dialogue!r}")
+        statuses: Counter[tuple[str, str]] = Counter()
+        for kind, status, number in (*self.statuses, *other.statuses):
+            statuses[kind, status] += number
+        return DialogueTally(
+            self.dialogue,
+            self.scenario,
+            tuple(map(add, self.questions, other.questions)),
+            tuple(map(add, self.images, other.images)),
+            tuple(map(add, self.capabilities, other.capabilities)),
+            tuple((kind, status, number) for (kind, status), number in sorted(statuses.items())),
+        )
 
     @property
     def checks(self) -> Count:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import yanami_metric.cli.data as data_commands
+import yanami_metric.cli.models as models_commands
 import yanami_metric.cli.run as run_commands
 from yanami_metric.cli.console import fail
 
@@ -24,6 +25,8 @@ for command in (
     run_commands.judge,
     run_commands.score,
     run_commands.report,
+    run_commands.merge,
+    models_commands.models,
 ):
     app.command(command.__name__.strip("_"))(command)
 

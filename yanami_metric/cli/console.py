@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -45,6 +44,10 @@ def bars(*, quiet: bool) -> Progress:
             self.bar.set_postfix(made=self.made, failed=self.failed, refresh=False)
             self.bar.update()
 
+        def note(self, text: str) -> None:
+            if not quiet:
+                typer.echo(f"note: {text}", err=True)
+
         def close(self) -> None:
             if self.bar is not None:
                 self.bar.close()
@@ -52,31 +55,21 @@ def bars(*, quiet: bool) -> Progress:
     return Bars()
 
 
+def rank_of_launcher() -> tuple[int, int] | None:
+    """(rank, world size) under `torchrun` or `accelerate launch` with several processes, else None."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return (int(rank), int(size)) if rank.isdecimal() and size.isdecimal() and int(size) > 1 else None
+
+
 def selection(scenarios: list[str], limit: int | None, shard: str | None, seed: int) -> Selection:
     """The selection that the options describe."""
     from yanami_dataset.errors import SpecError
     from yanami_metric.data import Selection
 
-    parts = None
+    parts = rank_of_launcher()
     if shard is not None:
         left, _, right = shard.partition("/")
         if not (left.isdecimal() and right.isdecimal()):
             raise SpecError(f"--shard: expected i/n, such as 0/4, got {shard!r}")
         parts = int(left), int(right)
     return Selection(tuple(scenarios), limit, parts, seed)
-
-
-def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """NAME=VALUE pairs as a dictionary; a value is read as JSON where it is JSON, else as text."""
-    from yanami_dataset.errors import SpecError
-
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise SpecError(f"--set: expected NAME=VALUE, got {pair!r}")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
-from yanami_metric.cli.console import INCOMPLETE, Json, Quiet, bars, selection, settings
-
-if TYPE_CHECKING:
-    from yanami_metric.data import Data
+from yanami_metric.cli.console import INCOMPLETE, Json, Quiet, bars, selection
+from yanami_metric.cli.wanted import Given, Wanted, census_table, model_options
 
 BASELINES = ["baseline:reference", "baseline:copy-last", "baseline:blank"]
 ALL_HISTORIES = "gt,self,last,none"
@@ -30,47 +28,62 @@ History = Annotated[
         help=f"Comma-separated from {ALL_HISTORIES}. (default: gt; all four if no model is named)",
     ),
 ]
-Placement = Annotated[str, typer.Option("--placement", help="interleaved, front, concatenate or text_only.")]
+Placement = Annotated[
+    str | None,
+    typer.Option("--placement", help="interleaved, front, concatenate or text_only. (default: the model's)"),
+]
 MaxImages = Annotated[int | None, typer.Option("--max-images", help="More than this become one labelled grid.")]
 Scenarios = Annotated[list[str] | None, typer.Option("--scenario", help="Only this scenario; repeatable.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="A seeded sample of N dialogues, even over the scenarios.")]
 Shard = Annotated[str | None, typer.Option("--shard", help="i/n: only the i-th of n parts of the dialogues.")]
 Seed = Annotated[int, typer.Option("--seed", help="Base seed of the outputs and of the sample.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Where runs go. (default: runs/<data>/<model>)")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE: an option of a module:Class model.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="NAME=VALUE for the model's call, load.NAME=VALUE for loading; repeatable."),
+]
+Preset = Annotated[str | None, typer.Option("--preset", help="Settings of a known model; see `yanami models`.")]
+ModelTag = Annotated[str | None, typer.Option("--model-tag", help="Names weights that have no identity of their own.")]
+TextToImage = Annotated[str | None, typer.Option("--text-to-image", help="Model spec for slots with no image in view.")]
+Generations = Annotated[int, typer.Option("--generations", help="Roll each item out so often, with different seeds.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what a run would ask for, and stop.")]
+PriceImage = Annotated[float, typer.Option("--price-image", help="With --dry-run: what an image costs.")]
+PriceAnswer = Annotated[float, typer.Option("--price-answer", help="With --dry-run: what an answer costs.")]
 RunPath = Annotated[Path, typer.Argument(help="A run folder.")]
 
 
 def rollout(
-    model: Annotated[str, typer.Option("--model", help="Model spec.")],
+    model: Annotated[str | None, typer.Option("--model", help="Model spec.")] = None,
+    preset: Preset = None,
     data: DataOption = "mini",
     history: Annotated[str, typer.Option("--history", help=f"Comma-separated from {ALL_HISTORIES}.")] = "gt",
-    placement: Placement = "interleaved",
+    placement: Placement = None,
     max_images: MaxImages = None,
     scenario: Scenarios = None,
     limit: Limit = None,
     shard: Shard = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="The run folder.")] = None,
+    generations: Generations = 1,
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder. (default: runs/<data>/<model>)")] = None,
     set_: Set = None,
+    model_tag: ModelTag = None,
+    text_to_image: TextToImage = None,
+    dry_run: DryRun = False,
+    price_image: PriceImage = 0.0,
+    price_answer: PriceAnswer = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Have a model draw and answer; writes outputs to a run folder."""
     from yanami_metric import api
-    from yanami_metric.data import open_data
 
-    chosen = open_data(data, selection(scenario or [], limit, shard, seed))
-    run = api.rollout(
-        chosen,
-        model,
-        history=history,
-        placement=placement,
-        max_images=max_images,
-        seed=seed,
-        options=settings(set_ or []),
-        out=out or api.default_out(chosen, model, placement),
-        progress=bars(quiet=quiet),
-    )
+    wanted = Wanted(data, selection(scenario or [], limit, shard, seed), out)
+    options = model_options(set_ or [], model_tag, text_to_image)
+    conditions = Given(history, placement, max_images, seed, generations)
+    arguments = wanted.arguments(model, preset, options, conditions, alone=True)
+    if dry_run:
+        typer.echo(census_table(api.plan(**arguments), price_image, price_answer))
+        return
+    run = api.rollout(**arguments, progress=bars(quiet=quiet))
     if not quiet:
         typer.echo(run.path)
 
@@ -78,20 +91,24 @@ def rollout(
 def eval_(
     data: DataOption = "mini",
     model: Models = None,
+    preset: Preset = None,
     judge: JudgeOption = None,
     answer_judge: AnswerJudge = "exact",
     history: History = None,
-    placement: Placement = "interleaved",
+    placement: Placement = None,
     max_images: MaxImages = None,
     scenario: Scenarios = None,
     limit: Limit = None,
     shard: Shard = None,
     seed: Seed = 0,
+    generations: Generations = 1,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="The run folder; of several models, its parent. (default: runs/<data>/<model>)"),
     ] = None,
     set_: Set = None,
+    model_tag: ModelTag = None,
+    text_to_image: TextToImage = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -100,23 +117,18 @@ def eval_(
     Running the same command again does only what is missing or failed. Exit code 3: something could not be scored.
     """
     from yanami_metric import api
-    from yanami_metric.data import open_data
 
-    models = model or BASELINES
-    chosen = open_data(data, selection(scenario or [], limit, shard, seed))
+    named = bool(model or preset)
+    models: list[str | None] = [*model] if model else [None] if preset else [*BASELINES]
+    wanted = Wanted(data, selection(scenario or [], limit, shard, seed), out)
+    options = model_options(set_ or [], model_tag, text_to_image)
+    conditions = Given(history or ("gt" if named else ALL_HISTORIES), placement, max_images, seed, generations)
     done = [
         api.evaluate(
-            chosen,
-            spec,
-            history=history or ("gt" if model else ALL_HISTORIES),
             judges=judge or ["pixel"],
             answer_judge=answer_judge,
-            placement=placement,
-            max_images=max_images,
-            seed=seed,
-            options=settings(set_ or []),
-            out=_folder(chosen, spec, placement, out, alone=len(models) == 1),
             progress=bars(quiet=quiet or json_),
+            **wanted.arguments(spec, preset, options, conditions, alone=len(models) == 1),
         )
         for spec in models
     ]
@@ -127,13 +139,17 @@ def eval_(
     _exit(scores)
 
 
-def _folder(data: Data, spec: str, placement: str, out: Path | None, *, alone: bool) -> Path:
-    from yanami_metric.api import default_out
+def merge(
+    out: Annotated[Path, typer.Argument(help="A new run folder.", metavar="OUT")],
+    runs: Annotated[list[Path], typer.Argument(help="The run folders of all shards.", metavar="RUN...")],
+    quiet: Quiet = False,
+) -> None:
+    """Put the run folders of all shards together; judge, score and report what comes out as usual."""
+    from yanami_metric.merging import merge as merged
 
-    usual = default_out(data, spec, placement)
-    if out is None:
-        return usual
-    return out if alone else out / usual.name
+    merged(runs, out)
+    if not quiet:
+        typer.echo(out)
 
 
 def _print(scores: list[dict[str, Any]], *, quiet: bool, json_: bool) -> None:

@@ -2,50 +2,175 @@
 
 baseline:reference | baseline:copy-last | baseline:blank      built in
 replay:<folder>                                               outputs made elsewhere
-module:Class                                                  anyone's own; options go to its constructor
+diffusers:<id or folder>                                      a pipeline of diffusers
+transformers:<id or folder>                                   a model of transformers
+openai:<model>@<base url>                                     an OpenAI-compatible server
+command:<argv>                                                a program in another environment
+module:Class                                                  anyone's own
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from yanami_dataset.errors import ModelError, SpecError
 from yanami_metric.models.baseline import Blank, CopyLast, Lookup, Reference
 from yanami_metric.models.replay import Replay
-from yanami_metric.records import Caps, Model
+from yanami_metric.records import PLACEMENTS, Caps, Model
 from yanami_metric.specs import load_class
 
-BASELINES = ("reference", "copy-last", "blank")
+LOAD = "load."  # prefix of the options that go to loading
+RESERVED = ("tag", "shorten", "text_to_image")  # options that are the adapter's own, not the model's
+SECRETS = {"api_key", "apikey", "key", "token", "hf_token", "access_token", "secret", "password", "authorization"}
 
 
-def open_model(spec: str, dialogues: Lookup, options: Mapping[str, Any] | None = None) -> Model:
+@dataclass(frozen=True)
+class Opened:
+    """A model with what run.json says of it: its spec and options."""
+
+    model: Model
+    spec: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def opened(model: Any, data: Lookup, options: Mapping[str, Any] | None = None) -> Opened:
+    """Whatever a user may pass as a model: a spec string, a Model, a pipeline of diffusers or transformers.
+
+    Raises:
+        SpecError: an unknown spec, or options that it doesn't take.
+        ModelError: the object is no model, e.g. because it has no `caps`.
+    """
+    if isinstance(model, Opened):
+        return model
+    if isinstance(model, str):
+        return Opened(open_model(model, data, options), model, dict(options or {}))
+    if options:
+        raise SpecError(f"options are for spec strings, got {', '.join(options)} with a {type(model).__name__}")
+    name = f"{type(model).__module__}:{type(model).__qualname__}"
+    return Opened(check_model(_wrapped(model), name), name)
+
+
+def open_model(spec: str, data: Lookup, options: Mapping[str, Any] | None = None) -> Model:
     """The model a spec string names.
 
     Args:
         spec: as in this module's docstring.
-        dialogues: what it will be rolled out over; only the oracle `baseline:reference` looks into them.
-        options: keyword arguments of the constructor.
+        data: what it will be rolled out over; only the oracle `baseline:reference` looks into them.
+        options: `load.NAME` goes to loading, `tag` names weights that have no identity of their own, `shorten` lets
+            too long prompts be cut from their oldest text, `text_to_image` is the spec of the model for slots with no
+            image in view; every other NAME goes to the model's call. For `module:Class` all go to its constructor.
 
     Raises:
         SpecError: an unknown spec, or options that it doesn't take.
         ModelError: the object is no model, e.g. because it has no `caps`.
     """
     options = dict(options or {})
+    for name in options:
+        if name.rpartition(".")[2].lower() in SECRETS:
+            raise SpecError(f"{name}: keys come from the environment, as options are written to run.json")
     scheme, _, rest = spec.partition(":")
-    builtin: dict[str, Callable[[], Model]] = {
-        "baseline:reference": lambda: Reference(dialogues),
-        "baseline:copy-last": CopyLast,
-        "baseline:blank": Blank,
-    }
-    if spec in builtin or (scheme == "replay" and rest):
+    if scheme == "baseline" or (scheme == "replay" and rest):
         if options:
             raise SpecError(f"{spec}: takes no options, got {', '.join(options)}")
-        return builtin[spec]() if spec in builtin else Replay(rest)
-    if scheme in ("baseline", "replay") or not rest:
-        raise SpecError(f"expected a model spec: {', '.join(builtin)}, replay:<folder> or module:Class, got {spec!r}")
-    return check_model(load_class(spec, "model")(**options), spec)
+        return _baseline(spec, data) if scheme == "baseline" else Replay(rest)
+    if scheme in ADAPTERS and rest:
+        return check_model(_adapter(scheme, rest, data, options), spec)
+    if scheme == "replay" or scheme in ADAPTERS or not rest:
+        raise _unknown(spec)
+    return check_model(_own(spec, options), spec)
+
+
+def _own(spec: str, options: dict[str, Any]) -> Any:
+    """An object of a class of the user's."""
+    tag = options.pop("tag", None)
+    named = {name.removeprefix(LOAD): value for name, value in options.items()}
+    made = load_class(spec, "model")
+    try:
+        inspect.signature(made).bind(**named)
+    except TypeError as error:
+        raise SpecError(f"{spec}: its constructor doesn't take the options {', '.join(named)} ({error})") from error
+    model = made(**named)
+    if tag is not None:
+        model.identity = " ".join(filter(None, [getattr(model, "identity", None), tag]))
+    return model
+
+
+def _unknown(spec: str) -> SpecError:
+    return SpecError(
+        "expected a model spec: baseline:reference, baseline:copy-last, baseline:blank, replay:<folder>, "
+        f"{', '.join(f'{name}:<…>' for name in ADAPTERS)} or module:Class, got {spec!r}"
+    )
+
+
+def _baseline(spec: str, data: Lookup) -> Model:
+    if spec == "baseline:reference":
+        return Reference(data)
+    if spec == "baseline:copy-last":
+        return CopyLast()
+    if spec == "baseline:blank":
+        return Blank()
+    raise _unknown(spec)
+
+
+def _adapter(scheme: str, rest: str, data: Lookup, options: dict[str, Any]) -> Any:
+    own = {name: options.pop(name) for name in RESERVED if name in options}
+    if "text_to_image" in own:
+        own["text_to_image"] = open_model(own["text_to_image"], data)
+    load = {name.removeprefix(LOAD): value for name, value in options.items() if name.startswith(LOAD)}
+    call = {name: value for name, value in options.items() if not name.startswith(LOAD)}
+    try:
+        return ADAPTERS[scheme]()(rest, load=load, call=call, **own)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise SpecError(f"{scheme}: doesn't take the options {', '.join(own)}: {error}") from error
+
+
+def _diffusers() -> Any:
+    from yanami_metric.models.diffusers import DiffusersModel
+
+    return DiffusersModel
+
+
+def _transformers() -> Any:
+    from yanami_metric.models.transformers import TransformersModel
+
+    return TransformersModel
+
+
+def _openai() -> Any:
+    from yanami_metric.models.openai import OpenAIModel
+
+    return OpenAIModel
+
+
+def _command() -> Any:
+    from yanami_metric.models.command import CommandModel
+
+    return CommandModel
+
+
+ADAPTERS: dict[str, Callable[[], Any]] = {
+    "diffusers": _diffusers,
+    "transformers": _transformers,
+    "openai": _openai,
+    "command": _command,
+}
+
+
+def _wrapped(model: Any) -> Any:
+    """A pipeline of diffusers or transformers in its adapter; anything else as it is."""
+    if isinstance(getattr(model, "caps", None), Caps):
+        return model
+    one = model[0] if isinstance(model, tuple) and model else model  # (model, processor) of transformers
+    libraries = {kind.__module__.partition(".")[0] for kind in type(one).__mro__}
+    for library, adapter in (("diffusers", _diffusers), ("transformers", _transformers)):
+        if library in libraries:
+            return adapter()(model)
+    return model
 
 
 def check_model(model: Any, name: str) -> Model:
@@ -55,14 +180,19 @@ def check_model(model: Any, name: str) -> Model:
         ModelError: naming what is missing and what was found.
     """
     faults = []
-    if not isinstance(getattr(model, "caps", None), Caps):
-        faults.append(f"caps: expected yanami_metric.Caps(...), got {getattr(model, 'caps', None)!r}")
-    elif unknown := model.caps.outputs - {"text", "images"} or (not model.caps.outputs and {"nothing"}):
-        faults.append(f"caps.outputs: expected 'text' and/or 'images', got {', '.join(sorted(unknown))}")
-    if not isinstance(getattr(model, "identity", None), str) or not model.identity:
-        faults.append(
-            f"identity: expected a string that says what the weights are, got {getattr(model, 'identity', None)!r}"
-        )
+    caps = getattr(model, "caps", None)
+    if not isinstance(caps, Caps):
+        faults.append(f"caps: expected yanami_metric.Caps(...), got {caps!r}")
+    else:
+        if not caps.outputs or caps.outputs - {"text", "images"}:
+            faults.append(
+                f"caps.outputs: expected 'text' and/or 'images', got {', '.join(sorted(caps.outputs)) or 'none'}"
+            )
+        if caps.placement not in PLACEMENTS:
+            faults.append(f"caps.placement: expected one of {', '.join(PLACEMENTS)}, got {caps.placement!r}")
+    identity = getattr(model, "identity", None)
+    if not isinstance(identity, str) or not identity:
+        faults.append(f"identity: expected a string that says what the weights are, got {identity!r}")
     if not callable(getattr(model, "generate", None)):
         faults.append("generate: expected a method generate(requests) -> outputs, found none")
     elif inspect.iscoroutinefunction(model.generate):
