@@ -306,6 +306,15 @@ def test_observed_images_in_the_history_are_named():
     assert "gt: 5 of the earlier images are what some system once drew" in tables.markdown(scores)
 
 
+def test_the_spread_between_generations_is_told():
+    scores, _ = run(1)
+    none = {"values": [None, None], "sd": None}
+    two = {"count": 2, "overall": none, "vr": {"values": [1.0, 2.0], "sd": 0.5}, "dsu": none, "sc": none, "vq": none}
+    scores["histories"]["gt"]["generations"] = two
+    assert "gt: 2 generations of each item" in tables.markdown(scores)
+    assert "between generations is: VR 0.50." in tables.markdown(scores)
+
+
 def test_weights_of_ones_own_are_named():
     scores, _ = run(1)
     for each in scores["histories"].values():

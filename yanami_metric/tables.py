@@ -158,7 +158,21 @@ def notes(scores: Scores) -> list[str]:
     for history, entry in entries.items():
         if observed := entry.get("observed_images_in_history"):
             lines.append(f"{history}: {observed} of the earlier images are what some system once drew, not targets.")
+        if generations := entry.get("generations"):
+            lines.append(_generations(history, generations))
     return lines + _unscored(entries)
+
+
+def _generations(history: str, generations: Mapping[str, Any]) -> str:
+    spread = ", ".join(
+        f"{TITLES[name]} {number(generations[name]['sd'])}"
+        for name in ("overall", "vr")
+        if generations[name]["sd"] is not None
+    )
+    return (
+        f"{history}: {generations['count']} generations of each item with different seeds; scores are over all of them"
+        + (f", their standard deviation between generations is: {spread}." if spread else ".")
+    )
 
 
 def _different(values: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
