@@ -109,6 +109,24 @@ def test_a_request_that_does_not_fit_alone_is_an_error_of_its_own(tmp_path):
     assert (record.status, record.reason) == ("generation_error", "MemoryError: no room")
 
 
+def test_a_model_is_closed_after_a_rollout_and_after_a_failed_one(tmp_path):
+    closed = []
+
+    class Holding(ScriptedModel):
+        def close(self):
+            closed.append(len(self.requests))
+
+    rollout([dialogue()], Holding(), out=tmp_path / "run")
+
+    class Stop(Progress):
+        def step(self, what, status, *, fresh):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rollout([dialogue()], Holding(), out=tmp_path / "other", progress=Stop())
+    assert closed == [4, 1]
+
+
 def test_the_longest_requests_come_first(tmp_path):
     model = ScriptedModel()
     rollout(DIALOGUES, model, history="gt", out=tmp_path / "run")

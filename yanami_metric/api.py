@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,9 +138,13 @@ def _roll_out(planned: Plan, progress: Progress) -> Run:
             progress.step("rollout", record.status, fresh=fresh)
 
         rollouts = [Rollout(models[one.history], folder, one, tell) for one in planned.settings]
-        for window in windows(planned.data):
-            for each in rollouts:
-                each.run(window)
+        try:
+            for window in windows(planned.data):
+                for each in rollouts:
+                    each.run(window)
+        finally:
+            close: Callable[[], None] = getattr(planned.model, "close", lambda: None)
+            close()
     return Run(planned.path, planned.data, planned.keep)
 
 

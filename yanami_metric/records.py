@@ -116,7 +116,8 @@ class Model(Protocol):
 
     `identity` says what the weights are; a path alone is none, checkpoints reuse paths. Three methods are optional:
     `unsupported(request) -> str` says why it can't take a request ("" if it can; asked before a run starts),
-    `prepare(data, history) -> Model` looks at the dialogues first, `close()` frees what it holds.
+    `prepare(data, history) -> Model` looks at the dialogues first, `close()` is called after a rollout and frees what it
+    holds (it may be asked again).
     """
 
     caps: Caps
