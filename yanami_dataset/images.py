@@ -86,6 +86,21 @@ def inspect(data: bytes | memoryview) -> ImageFacts:
     return facts
 
 
+def media_type(data: bytes | memoryview) -> str:
+    """The media type by the first bytes, without decoding.
+
+    Raises:
+        ImageError: not one of FORMATS.
+
+    >>> media_type(b"GIF89a")
+    'image/gif'
+    """
+    name = _format(bytes(data[:16]))
+    if name is None:
+        raise ImageError(f"expected an image ({', '.join(FORMATS)}), got {len(data)} bytes: {bytes(data[:12])!r}…")
+    return f"image/{name.lower()}"
+
+
 def open_rgb(data: bytes | memoryview) -> Image:
     """The image as it is displayed, RGB with 8 bits: EXIF rotation applied, transparency on white, 16 bits scaled to 8.
 

@@ -36,6 +36,7 @@ KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 PASSING: tuple[FaultKind, ...] = ("rate_limit", "server", "timeout", "connection")
 
 _QUOTED = 300  # characters of a server's message
+_KEY_LIKE = re.compile(r"\bsk-[\w*/+=.-]{6,}")  # servers say keys back, partly masked
 
 # compared without case and punctuation
 _CODES: dict[FaultKind, tuple[str, ...]] = {
@@ -139,8 +140,12 @@ def parse(body: bytes) -> Any:
 
 
 def quote(text: str) -> str:
-    """A server's words on one line, cut to a length that fits into a reason."""
-    line = " ".join(text.split())
+    """A server's words on one line, cut to a length that fits into a reason, without what looks like a key.
+
+    >>> quote("Incorrect API key provided: sk-abc1****wxyz")
+    'Incorrect API key provided: [key]'
+    """
+    line = _KEY_LIKE.sub("[key]", " ".join(text.split()))
     return line if len(line) <= _QUOTED else line[: _QUOTED - 1] + "…"
 
 
