@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -87,8 +88,18 @@ def test_placeholders_stand_once_for_each_image_after_the_instruction():
     assert "Images 1 to 3 are in one picture, each under its label. <1>\n" in grid.text
 
 
-def test_a_tag_of_its_own():
-    assert flatten(request([Shown("user", (CAT, "Red."))]), tag=lambda k: f"<{k}>").text == "<1> Red."
+@pytest.mark.parametrize("placement", ["interleaved", "front"])
+def test_a_models_own_name_for_images_is_used_in_every_mention(placement):
+    flat = flatten(request(placement=placement), tag=lambda k: f"Picture {k}")
+    assert flat.text == re.sub(r"\[Image (\d)\]", r"Picture \1", EXPECTED)
+    grid = flatten(request(placement="concatenate"), tag=lambda k: f"Picture {k}")
+    assert "[Image 3]" in grid.text and "Picture" not in grid.text  # there is only one picture
+
+
+def test_which_of_several_images_is_to_be_drawn_is_said():
+    several = replace(request([Shown("user", ("Three steps.",))]), count=3)
+    assert flatten(several, ordinal=1).text == "Three steps.\n\nDraw image 2 of the 3 asked for."
+    assert flatten(several).text == flatten(replace(several, count=1), ordinal=0).text == "Three steps."
 
 
 def test_images_without_labels_are_numbered_by_position():

@@ -4,7 +4,8 @@ The form, all of it ours (the paper doesn't give one):
 
     <the current instruction>
 
-    Image 1: <placeholder>                    only for models whose prompt names its images by placeholders
+    Draw image 2 of the 3 asked for.                                only where several are, each by a call of its own
+    Image 1: <placeholder>                                          only where the model's prompts need placeholders
     Images 1 to 3 are in one picture, each under its label.         only where a grid is shown
 
     The dialogue so far:
@@ -54,6 +55,7 @@ def flatten(
     *,
     tag: Callable[[int], str] = bracketed,
     placeholder: Callable[[int], str] | None = None,
+    ordinal: int | None = None,
     limit: int | None = None,
     count_tokens: Callable[[str], int] | None = None,
 ) -> Flat:
@@ -61,8 +63,9 @@ def flatten(
 
     Args:
         request: of any placement; its last message is the current instruction.
-        tag: writes an image part with this label; mentions that are text already stay as history wrote them.
+        tag: writes a mention of the image with this label, if the image itself is passed rather than a grid.
         placeholder: what the model's prompt needs once for each image passed, by its position from 1.
+        ordinal: which of several images asked for is to be drawn, from 0; None: not said.
         limit: the most tokens, special ones included if `count_tokens` counts them. Whole messages are left out, the
             oldest first, until the prompt fits; the instruction and the placeholders always stay.
         count_tokens: counts by the model's own tokenizer; needed with `limit`.
@@ -85,6 +88,8 @@ def flatten(
     messages = _without_captions(request.messages, labels)
     lines = [_line(message, labels, tag) for message in messages]
     notes = [text for position, i in enumerate(order, 1) if (text := _note(labels[i], position, placeholder))]
+    if ordinal is not None and request.count > 1:
+        notes.insert(0, f"Draw image {ordinal + 1} of the {request.count} asked for.")
     history = [f"{_ROLES[m.role]}: {line}" for m, line in zip(messages[:-1], lines[:-1], strict=True) if line]
 
     def prompt(dropped: int) -> str:
@@ -124,10 +129,12 @@ def _note(label: tuple[int, ...], position: int, placeholder: Callable[[int], st
 
 def _line(message: Message, labels: Sequence[tuple[int, ...]], tag: Callable[[int], str]) -> str:
     """A message as text; images are their tags, and a grid, which the note is about, is none."""
+    mentions = {bracketed(label[0]): tag(label[0]) for label in labels if len(label) == 1}
     written = []
     for part in message.content:
         if part.type == "text":
-            written.append((part.text or "").strip())
+            text = (part.text or "").strip()
+            written.append(mentions.get(text, text))
         elif part.index is not None and len(labels[part.index]) == 1:
             written.append(tag(labels[part.index][0]))
     return " ".join(text for text in written if text)
