@@ -74,7 +74,7 @@ class ScriptedJudge:
     script: Callable[[JudgeCall], str | None] = lambda call: None
     name: str = "scripted"
     kinds: frozenset[str] = frozenset({"answer", "checks", "quality"})
-    sees_context: bool = False
+    reads_prompt: bool = False
     version: int = 1
     calls: list[JudgeCall] = field(default_factory=list)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 from tests.strategies import colour_png
 from tests.support import ScriptedJudge, ScriptedModel, dialogue, reply
 from yanami_dataset.errors import RunFolderError, SpecError
-from yanami_metric.api import Run, judge, rollout, score, unscored
-from yanami_metric.records import JudgeItem, Output
+from yanami_metric.api import Run, judge, report, rollout, score, unscored
+from yanami_metric.asking import Rules
+from yanami_metric.judging import TooManyFailuresError
+from yanami_metric.prompts import load_prompts
+from yanami_metric.records import JudgeError, JudgeItem, Output
 from yanami_metric.replies import Unparsed, parse
 
 
@@ -114,16 +118,135 @@ def test_a_generation_error_is_not_scored(tmp_path):
     assert unscored(score(run, resamples=0)) == {"generation_error": 2}  # its check and its quality
 
 
-def test_context_reaches_only_a_judge_that_wants_it_and_never_holds_the_target(tmp_path):
+def shown(call) -> list[str]:
+    return [image.sha256 for image in call.images]
+
+
+def test_a_judge_of_checks_sees_the_history_with_ground_truth_and_the_candidate(tmp_path):
     run = rollout([dialogue()], ScriptedModel(), history="self", out=tmp_path / "run")
-    blind, seeing = ScriptedJudge(), ScriptedJudge(name="seeing", sees_context=True)
+    blind, reading = ScriptedJudge(), ScriptedJudge(name="reading", reads_prompt=True, version=2)
     judge(run, blind, blind)
-    assert {call.context for call in blind.calls} == {()}
-    judge(run, seeing, seeing)
-    target_hashes = [info.sha256 for info in dialogue().image_info]
-    contexts = [[image.sha256 for image in call.context_images] for call in seeing.calls if call.kind == "checks"]
-    assert contexts == [target_hashes[:1], target_hashes[:2]]  # ground truth of earlier turns, in `self` too
-    assert all(call.context == () for call in seeing.calls if call.kind == "quality")
+    assert {call.messages for call in blind.calls} == {()}
+    judge(run, reading, reading)
+    known = [info.sha256 for info in dialogue().image_info]
+    checks = [call for call in reading.calls if call.kind == "checks"]
+    # ground truth of earlier turns, in `self` too; never the target of the slot itself
+    assert [shown(call) for call in checks] == [
+        [*known[:1], checks[0].candidate.sha256],
+        [*known[:2], checks[1].candidate.sha256],
+    ]
+    for call in reading.calls:
+        if call.kind == "quality":
+            assert shown(call) == [call.candidate.sha256]
+        if call.kind == "answer":
+            assert shown(call) == [] and "~~~\na cat\n~~~" in [part.text for part in call.messages[0].content]
+    assert "exactly one entry for each id" in checks[0].rubric
+    assert "- id c0: It is a cat." in [part.text for part in checks[0].messages[0].content]
+
+
+@pytest.mark.parametrize(("context", "images"), [("candidate", 1), ("history", 2), ("target", 3)])
+def test_the_context_of_a_judge_is_a_choice(tmp_path, context, images):
+    run = rollout([dialogue(draws=1)], ScriptedModel(), out=tmp_path / "run")
+    reading = ScriptedJudge(reads_prompt=True)
+    judge(run, reading, reading, rules=Rules(context=context))
+    checks = next(call for call in reading.calls if call.kind == "checks")
+    assert len(checks.images) == images and shown(checks)[-1] == checks.candidate.sha256
+    assert (dialogue().image_info[1].sha256 in shown(checks)) == (context == "target")
+
+
+def test_a_reply_that_cannot_be_used_is_asked_for_once_more_naming_the_fault(run):
+    reading = ScriptedJudge(lambda call: reply(call) if call.fault else "It passes.", reads_prompt=True)
+    judge(run, reading, reading)
+    assert unscored(score(run, resamples=0)) == {}
+    line = verdicts(run)[0]
+    assert line["raw"][0] == "It passes." and len(line["raw"]) == 2
+    assert {call.last for call in reading.calls if call.fault} == {"It passes."}
+    assert all("expected one JSON object" in call.fault for call in reading.calls if call.fault)
+    hopeless = ScriptedJudge(lambda call: "It passes.", reads_prompt=True, version=2)
+    judge(run, hopeless, hopeless)
+    assert {tuple(line["raw"]) for line in verdicts(run)[len(verdicts(run)) // 2 :]} == {("It passes.", "It passes.")}
+
+
+def test_a_refusal_is_final_and_asked_again_only_on_demand(run):
+    class Refusing(ScriptedJudge):
+        async def judge(self, call):
+            self.calls.append(call)
+            raise JudgeError("refused", "content filter", final=True)
+
+    first, again, retried = (Refusing(reads_prompt=True) for _ in range(3))
+    judge(run, first, first)
+    assert len(first.calls) == 12 and unscored(score(run, resamples=0)) == {"refused": 24}
+    judge(run, again, again)
+    assert again.calls == []
+    judge(run, retried, retried, retry=("refused",))
+    assert len(retried.calls) == 12
+
+
+def test_samples_decide_by_majority_and_mean(run):
+    def wavering(call):
+        return reply(call, passes=call.sample != 1, score=call.sample * 2)
+
+    thrice = ScriptedJudge(wavering)
+    judge(run, thrice, thrice, rules=Rules(samples=3))
+    assert len(thrice.calls) == 36
+    entry = score(run, resamples=0)["histories"]["gt"]["scenarios"]["editing"]
+    assert (entry["sc"]["value"], entry["vq"]["value"]) == (100, 20)
+    html = report(run).read_text()
+    assert "3 samples" in html
+
+
+def test_a_sample_that_failed_leaves_the_item_unscored(run):
+    failing = ScriptedJudge(lambda call: "?" if (call.kind, call.sample) == ("checks", 1) else None)
+    judge(run, failing, failing, rules=Rules(samples=2))
+    assert unscored(score(run, resamples=0)) == {"unparsed": 8}
+
+
+def test_checks_may_be_asked_a_few_at_a_time(tmp_path):
+    talk = dialogue(draws=1)
+    many = replace(talk, checks=tuple(replace(talk.checks[0], id=f"c{n}") for n in range(5)))
+    run = rollout([many], ScriptedModel(), out=tmp_path / "run")
+    few = ScriptedJudge()
+    judge(run, few, few, rules=Rules(checks_per_call=2))
+    assert [len(call.items) for call in few.calls if call.kind == "checks"] == [2, 2, 1]
+    assert score(run, resamples=0)["histories"]["gt"]["scenarios"]["editing"]["sc"]["n"] == 5
+
+
+def test_a_cache_is_shared_between_runs_and_keeps_no_failure(tmp_path):
+    failing = ScriptedJudge(lambda call: "?" if call.kind == "quality" else None)
+    runs = [rollout([dialogue()], ScriptedModel(), out=tmp_path / f"run{n}") for n in range(2)]
+    judge(runs[0], failing, failing, cache=tmp_path / "cache")
+    again = ScriptedJudge()
+    judge(runs[1], again, again, cache=tmp_path / "cache")
+    assert {call.kind for call in again.calls} == {"quality"}
+    assert all(line["reused"] for line in verdicts(runs[1]) if line["kind"] != "quality")
+
+
+def test_a_hopeless_judge_is_stopped_and_what_was_judged_is_kept(run):
+    hopeless = ScriptedJudge(lambda call: "?" if call.kind != "answer" else None)
+    with pytest.raises(TooManyFailuresError, match="3 judge calls failed"):
+        judge(run, hopeless, hopeless, max_failures=3, concurrency=1)
+    assert len(hopeless.calls) < 12
+    assert {line["kind"] for line in verdicts(run)} >= {"answer"}
+
+
+def test_prompts_of_ones_own_are_checked_and_make_another_judge(run, tmp_path):
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    with pytest.raises(SpecError, match=r"expected answer\.md, checks\.md, quality\.md"):
+        load_prompts(folder)
+    for text, message in [
+        ("no parts", "a line '---'"),
+        ("r\n---\n{image}\n", "expected placeholders of candidate"),
+        ("r\n---\nthe image\n", "expected the placeholders"),
+    ]:
+        (folder / "quality.md").write_text(text)
+        with pytest.raises(SpecError, match=message):
+            load_prompts(folder)
+    (folder / "quality.md").write_text("Rate it.\n---\n{candidate}\n")
+    judge(run, ScriptedJudge(reads_prompt=True), ScriptedJudge(reads_prompt=True))
+    other = ScriptedJudge(reads_prompt=True)
+    judge(run, other, other, rules=Rules(prompts=load_prompts(folder)))
+    assert {call.kind for call in other.calls} == {"quality"} and other.calls[0].rubric == "Rate it."
 
 
 def test_two_judges_have_scores_of_their_own(run):
@@ -160,6 +283,27 @@ def test_items_are_found_by_id_not_by_order():
     assert [(v.id, v.value) for v in parse("checks", ITEMS, GOOD)] == [("a", 1), ("b", 0)]
 
 
+RIGHT = '{"reason": "r", "verdict": "correct"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RIGHT,
+        f"  {RIGHT}\n\n",
+        f"```json\n{RIGHT}\n```",
+        f"```\n{RIGHT}\n```",
+        f"Here is my verdict:\n{RIGHT}",
+        f"Here is my verdict:\n\n```json\n{RIGHT}\n```\n",
+        f'<think>Is it {{"verdict": "incorrect"}}? No.</think>\n{RIGHT}',
+        '{\n  "reason": "ja, \u00e4hnlich \u4e2d",\n  "verdict": "correct"\n}',
+        '{"verdict": "correct", "reason": "incorrect would be {wrong}"}',
+    ],
+)
+def test_an_answer_is_found_whatever_stands_before_it(text):
+    assert parse("answer", ITEMS[:1], text)[0].value == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -184,6 +328,21 @@ def test_items_are_found_by_id_not_by_order():
         ("answer", '{"verdict": 1}'),
         ("answer", "correct"),
         ("answer", "[" * 100_000),
+        ("answer", f"{RIGHT}\n{RIGHT}"),
+        ("answer", f"{RIGHT} I am sure."),
+        ("answer", f"The model said {RIGHT}"),
+        ("answer", f'The model said\n{RIGHT}\nbut I say {{"reason": "cut'),
+        ("answer", f"<think>so far {RIGHT}"),
+        ("answer", '{"reason": "cut off", "verdict": "corr'),
+        ("answer", '{"verdict": "incorrect", "verdict": "correct"}'),
+        ("answer", '{"verdict": "Correct"}'),
+        ("answer", '{"verdict": "richtig"}'),
+        ("answer", "<html><body>502 Bad Gateway</body></html>"),
+        ("answer", "I'm sorry, I can't help with that."),
+        ("answer", '{"error": {"message": "quota", "code": 429}}'),
+        ("answer", "x" * 2_000_000),
+        ("answer", '{"reason": 5, "verdict": "correct"}'),
+        ("answer", '{"reason": "r", "verdict": ["correct"]}'),
     ],
 )
 def test_what_is_not_exactly_an_answer_is_unparsed(kind, text):

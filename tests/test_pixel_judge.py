@@ -374,7 +374,7 @@ QUALITY = JudgeItem("t1-s0", probe='{"predicate": "quality"}')
 def test_it_is_a_judge():
     judge = open_judge("pixel")
     assert isinstance(judge, PixelJudge) and isinstance(judge, Judge)
-    assert (judge.name, judge.kinds, judge.sees_context) == ("pixel", {"checks", "quality"}, False)
+    assert (judge.name, judge.kinds, judge.reads_prompt) == ("pixel", {"checks", "quality"}, False)
     assert json.loads(json.dumps(judge.fingerprint)) == {"judge": "pixel", "version": 1}
 
 

@@ -18,11 +18,13 @@ from typing import Any
 
 from yanami_dataset.errors import RunFolderError
 from yanami_dataset.schema import Dialogue
+from yanami_metric.asking import Judges, Rules
+from yanami_metric.cache import Cache
 from yanami_metric.data import EVERYTHING, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.judges import check_judge, open_judge
-from yanami_metric.judging import Judges, judge_window
+from yanami_metric.judging import Bench
 from yanami_metric.loop import Loop
 from yanami_metric.models import Opened, opened
 from yanami_metric.planning import Conditions, Plan, histories, take_census
@@ -153,7 +155,11 @@ def judge(
     judge: str | Judge = "pixel",
     answer_judge: str | Judge = "exact",
     *,
+    rules: Rules | None = None,
     concurrency: int = 8,
+    retry: Sequence[str] = (),
+    cache: str | Path | None = None,
+    max_failures: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Have everything in a run judged that can be judged and has no verdict yet.
@@ -162,26 +168,33 @@ def judge(
         run: from `rollout` or `Run.open`.
         judge: of checks and quality; a spec string or an object (`records.Judge`).
         answer_judge: of answers to questions.
+        rules: context, prompts, samples, checks per call.
         concurrency: calls in flight.
+        retry: final statuses that are asked again, e.g. ("refused",).
+        cache: a folder of verdicts that runs share.
+        max_failures: stop after so many failed calls.
         progress: told of every call.
 
     Raises:
         SpecError: no such judge.
+        TooManyFailuresError: as `max_failures` says.
     """
-    by = Judges(_judge(judge), _judge(answer_judge))
+    by, rules = Judges(_judge(judge), _judge(answer_judge)), rules or Rules()
     progress = progress or Progress()
     with RunFolder(run.path, writable=True) as folder, Loop() as loop:
         tracks = [track for history in folder.histories for track in folder.tracks(history)]
         if not tracks:
             raise RunFolderError(f"{run.path}: expected outputs to judge, found none; run the rollout first")
-        folder.add_judges(_entry(by))
+        folder.add_judges(_entry(by, rules))
         progress.start("judge", len(tracks) * sum(len(d.questions) + 2 * len(d.slots) for d in run.data))
 
         def tell(line: dict[str, Any], fresh: bool) -> None:
             progress.step("judge", line["items"][0]["status"], fresh=fresh)
 
+        shared = Cache(Path(cache)) if cache is not None else None
+        bench = Bench(folder, by, rules, concurrency, tuple(retry), shared, max_failures, tell)
         for window in windows(run.data):
-            loop.run(judge_window(window, tracks, folder, by, concurrency=concurrency, on_verdict=tell))
+            loop.run(bench.judge(window, tracks))
     return run
 
 
@@ -189,10 +202,11 @@ def _judge(judge: str | Judge) -> Judge:
     return open_judge(judge) if isinstance(judge, str) else check_judge(judge, type(judge).__name__)
 
 
-def _entry(by: Judges) -> dict[str, Any]:
+def _entry(by: Judges, rules: Rules) -> dict[str, Any]:
     return {
         "images": {"name": by.images.name, "fingerprint": by.images.fingerprint},
         "answers": {"name": by.answers.name, "fingerprint": by.answers.fingerprint},
+        "rules": rules.described(),
     }
 
 
@@ -279,6 +293,7 @@ def evaluate(
     *,
     judges: Sequence[str | Judge] = ("pixel",),
     answer_judge: str | Judge = "exact",
+    judging: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **conditions: Any,
 ) -> Evaluation:
@@ -289,29 +304,34 @@ def evaluate(
         model: as for `rollout`.
         judges: of images; the scores by the first are in scores.json.
         answer_judge: of answers.
+        judging: the other arguments of `judge`.
         progress: told of every output and judge call.
         conditions: the other arguments of `rollout`.
     """
     planned = plan(dialogues, model, **conditions)
     by = [Judges(_judge(one), _judge(answer_judge)) for one in judges]
-    asked = {"settings": planned.described, "judges": list(map(_entry, by)), "code": code()}
-    asked["tracks"] = [one.track for one in planned.settings]
+    judging = dict(judging or {})
+    # as run.json has them: tuples are lists there
+    entries = [json.loads(json.dumps(_entry(one, judging.get("rules") or Rules()))) for one in by]
+    tracks = [one.track for one in planned.settings]
+    asked = {"settings": planned.described, "judges": entries, "tracks": tracks, "code": code()}
     if (planned.path / "run.json").is_file():
         with RunFolder(planned.path, planned.described) as folder:
             if is_finished(folder, asked):
-                return _finished(Run(planned.path, planned.data, planned.keep), folder, by)
+                return _finished(Run(planned.path, planned.data, planned.keep), folder, entries)
     run = _roll_out(planned, progress or Progress())
     for one in by:
-        judge(run, one.images, one.answers, progress=progress)
-    scores = tuple(score(run, judge=one.name) for one in by)
-    reports = tuple(report(run, judge=one.name) for one in by)
+        judge(run, one.images, one.answers, progress=progress, **judging)
+    with RunFolder(run.path) as folder:
+        scores = tuple(write_scores(run.data, folder, entry, Scoring()) for entry in entries)
+        reports = tuple(write_report(run.data, folder, entry) for entry in entries)
     if not any(status in RETRIED for one in scores for status in unscored(one)):
         with RunFolder(run.path, writable=True) as folder:
             note_finished(folder, asked)
     return Evaluation(run, scores, reports)
 
 
-def _finished(run: Run, folder: RunFolder, opened: Sequence[Judges]) -> Evaluation:
-    files = [scores_file(folder, chosen_judges(folder, by.name)) for by in opened]
+def _finished(run: Run, folder: RunFolder, entries: Sequence[Mapping[str, Any]]) -> Evaluation:
+    files = [scores_file(folder, entry) for entry in entries]
     scores = tuple(json.loads((folder.path / name).read_text()) for name in files)
     return Evaluation(run, scores, tuple(folder.path / report_name(name) for name in files))

@@ -5,7 +5,7 @@ A stage knows these and the run folder (`run_folder.py`), never another stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -35,6 +35,8 @@ STATUSES = (
 # The model's own doing counts as wrong; everything else that isn't scored counts as nothing.
 COUNTS_AS_WRONG = ("missing_output", "model_refused")
 RETRIED = ("generation_error", "unparsed", "transport_error", "bad_image")
+
+JUDGE_FAULTS = ("refused", "transport_error", "bad_image", "not_judgeable")  # what a judge may raise
 
 CallKind = Literal["answer", "checks", "quality"]
 
@@ -116,8 +118,8 @@ class Model(Protocol):
 
     `identity` says what the weights are; a path alone is none, checkpoints reuse paths. Three methods are optional:
     `unsupported(request) -> str` says why it can't take a request ("" if it can; asked before a run starts),
-    `prepare(data, history) -> Model` looks at the dialogues first, `close()` is called after a rollout and frees what it
-    holds (it may be asked again).
+    `prepare(data, history) -> Model` looks at the dialogues first, `close()` is called after a rollout and frees what
+    it holds (it may be asked again).
     """
 
     caps: Caps
@@ -143,7 +145,8 @@ class JudgeCall:
 
     kind "checks": `items` are the checks on `candidate`. kind "quality": one item, how good `candidate` looks.
     kind "answer": one item, is `answer` to `items[0].text` right by `reference` (`choices` may be empty).
-    `context` and `context_images` are the dialogue up to the current user message, for judges that want it.
+    For a judge that reads a prompt: `rubric` is the system message, `messages` with `images` what is judged, `schema`
+    the JSON schema of the reply, and `fault` what was wrong with the `last` reply, if this is the one repeat request.
     """
 
     kind: CallKind
@@ -152,8 +155,12 @@ class JudgeCall:
     answer: str | None = None
     reference: str | None = None
     choices: tuple[str, ...] = ()
-    context: tuple[Message, ...] = ()
-    context_images: tuple[ImageRef, ...] = ()
+    rubric: str = ""
+    messages: tuple[Message, ...] = ()
+    images: tuple[ImageRef, ...] = ()
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    last: str = ""
+    fault: str = ""
     sample: int = 0
 
 
@@ -177,11 +184,23 @@ def quality_id(slot: Slot) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A judge's raw reply, to be parsed by `judging`; the JSON it should hold is stated there."""
+    """A judge's raw reply; `replies` states the JSON that it should hold.
+
+    `note` says what was done to get it that could matter, e.g. that images were made smaller.
+    """
 
     text: str
     input_tokens: int | None = None
     output_tokens: int | None = None
+    note: str = ""
+
+
+class JudgeError(Exception):
+    """Why there is no reply: `status` is one of JUDGE_FAULTS, `final` says that asking again is no use."""
+
+    def __init__(self, status: str, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.status, self.final = status, final
 
 
 @runtime_checkable
@@ -189,12 +208,13 @@ class Judge(Protocol):
     """A backend that answers; prompts, parsing, retries and caching are not its business.
 
     `name` is its spec string. `fingerprint` holds all that may change an answer (model name, parameters, version).
-    `kinds` are the call kinds it can be asked; `sees_context` says whether the dialogue changes its answer.
+    `kinds` are the call kinds it can be asked; `reads_prompt` says that calls must hold a rendered prompt, and that a
+    reply that can't be used is worth one repeat request. What goes wrong it raises as JudgeError.
     """
 
     name: str
     kinds: frozenset[str]
-    sees_context: bool
+    reads_prompt: bool
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """From a judge's raw reply to verdicts. Pure; nothing is guessed from a word or a digit.
 
-A reply is one JSON object, alone:
+A reply ends in one JSON object, after thinking text or a preamble perhaps, in a code fence perhaps:
 
     checks    {"checks": [{"id": "...", "reason": "...", "verdict": "pass" | "fail" | "not_judgeable"}, ...]}
     quality   {"reason": "...", "score": 0 to 10}   or   {"reason": "...", "verdict": "not_judgeable"}
@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from yanami_metric.models.thinking import split_thinking
 from yanami_metric.records import JudgeItem
 
 MAX_REPLY = 1_000_000  # characters; a longer reply is no answer
+
+_FENCE_END = re.compile(r"\s*```\s*$")
+_LINE_START = re.compile(r"^\{", re.MULTILINE)
+_STARTS = 50  # of lines that start with a brace: more is no preamble
 
 _VALUES = {"checks": {"pass": 1.0, "fail": 0.0}, "answer": {"correct": 1.0, "incorrect": 0.0}}
 
@@ -62,16 +68,57 @@ def parse(kind: str, items: Sequence[JudgeItem], text: str) -> list[ItemVerdict]
     return [found[id] for id in expected]
 
 
+def schema(kind: str, items: Sequence[JudgeItem]) -> dict[str, Any]:
+    """The JSON schema of a reply, for servers that hold a model to one; `parse` checks all the same.
+
+    >>> schema("quality", [JudgeItem("t0-s0")])["required"]
+    ['reason', 'score']
+    """
+    if kind == "quality":
+        return _object_schema({"reason": {"type": "string"}, "score": {"type": "number", "minimum": 0, "maximum": 10}})
+    verdict = {"type": "string", "enum": [*_VALUES[kind], "not_judgeable"]}
+    if kind == "answer":
+        return _object_schema({"reason": {"type": "string"}, "verdict": verdict})
+    id_ = {"type": "string", "enum": [item.id for item in items]}
+    entry = _object_schema({"id": id_, "reason": {"type": "string"}, "verdict": verdict})
+    count = len(items)
+    return _object_schema({"checks": {"type": "array", "items": entry, "minItems": count, "maxItems": count}})
+
+
+def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    # properties in their order: the reason comes before the verdict
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 def _object(text: str) -> dict[str, Any]:
+    """The one JSON object that a reply ends in."""
     if len(text) > MAX_REPLY:
         raise Unparsed(f"expected at most {MAX_REPLY} characters, got {len(text)}")
-    try:
-        reply = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Unparsed(f"expected one JSON object, got {text[:80]!r} ({error})") from None
+    _, answer = split_thinking(text)
+    answer = _FENCE_END.sub("", answer).strip()
+    reply = _loaded(answer)
+    # a preamble: the object must start a line and end the reply, so that one that is only quoted or cut off is none
+    starts = [found.start() for found in _LINE_START.finditer(answer)] if reply is None else []
+    found = [one for one in (_loaded(answer[start:]) for start in starts[:_STARTS]) if one is not None]
+    if reply is None and len(found) == 1:
+        reply = found[0]
     if not isinstance(reply, dict):
-        raise Unparsed(f"expected a JSON object, got {text[:80]!r}")
+        raise Unparsed(f"expected one JSON object at the end of the reply, got {text[-80:]!r}")
     return reply
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_no_key_twice)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")  # which of the two verdicts would it be?
+    return found
 
 
 def _verdict(kind: str, id: str, entry: dict[str, Any]) -> ItemVerdict:

@@ -21,7 +21,7 @@ from yanami_metric.report import (
     html,
     sample,
 )
-from yanami_metric.results import item_verdicts, judge_names, scores_file
+from yanami_metric.results import item_verdicts, scores_file
 from yanami_metric.run_folder import OutputRecord, RunFolder, write_atomic
 
 
@@ -61,7 +61,7 @@ def _shown(data: Data, folder: RunFolder, entry: Mapping[str, Any], chosen: Sequ
         histories = {}
         for history in folder.histories:
             current = folder.current(history, id)
-            verdicts = item_verdicts(dialogue, history, current, lines, judge_names(entry))
+            verdicts = item_verdicts(dialogue, history, current, lines, entry)
             items = {key: ReportItem(v.status, v.value, v.reason) for key, v in verdicts.items()}
             histories[history] = ReportHistory(_images(dialogue, folder, current), _answers(current), items)
         yield ReportDialogue(dialogue, histories)

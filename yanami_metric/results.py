@@ -19,7 +19,7 @@ Current = Mapping[tuple[int, str | None], OutputRecord]
 
 
 def item_verdicts(
-    dialogue: Dialogue, track: str, current: Current, lines: Sequence[Mapping[str, Any]], judges: Mapping[str, str]
+    dialogue: Dialogue, track: str, current: Current, lines: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]
 ) -> dict[tuple[str, str], ItemVerdict]:
     """By (kind, item id) what became of each item; items that nobody has judged yet are absent.
 
@@ -28,20 +28,41 @@ def item_verdicts(
         track: the history mode, or a further generation of it.
         current: the latest outputs of this dialogue there.
         lines: the dialogue's lines of verdicts.jsonl.
-        judges: the name of the judge for each kind of call.
+        entry: the judges that count, an entry of run.json's `judges`.
     """
-    judged: dict[tuple[str, str, str], ItemVerdict] = {}
+    names, samples = judge_names(entry), entry["rules"]["samples"]
+    judged: dict[tuple[str, str, str], dict[int, ItemVerdict]] = {}
     for line in lines:
-        if line["track"] == track and line["judge"] == judges[line["kind"]]:
+        if line["track"] == track and line["judge"] == names[line["kind"]] and line["sample"] < samples:
             for item in line["items"]:
-                judged[line["output"], line["kind"], item["id"]] = ItemVerdict(**item)
+                judged.setdefault((line["output"], line["kind"], item["id"]), {})[line["sample"]] = ItemVerdict(**item)
     found = {}
     for kind, id, record, status in _asked(dialogue, current):
         if status != "ok":
             found[kind, id] = ItemVerdict(id, status, 0.0 if status in COUNTS_AS_WRONG else None, record.reason)
-        elif (record.key, kind, id) in judged:
-            found[kind, id] = judged[record.key, kind, id]
+        elif len(verdicts := judged.get((record.key, kind, id), {})) == samples:
+            found[kind, id] = decide(kind, list(verdicts.values()))
     return found
+
+
+def decide(kind: str, samples: Sequence[ItemVerdict]) -> ItemVerdict:
+    """One verdict of several samples: the majority for checks and answers (a tie fails), the mean for quality.
+
+    A sample without a value leaves the item without one: the others are no substitute.
+
+    >>> yes, no = ItemVerdict("c", "scored", 1.0), ItemVerdict("c", "scored", 0.0)
+    >>> decide("checks", [yes, no, yes]).value, decide("checks", [yes, no]).value
+    (1.0, 0.0)
+    """
+    for verdict in samples:
+        if verdict.value is None:
+            return verdict
+    if len(samples) == 1:
+        return samples[0]
+    mean = sum(verdict.value or 0.0 for verdict in samples) / len(samples)
+    value = mean if kind == "quality" else float(mean > 0.5)
+    told = "; ".join(f"{verdict.value:g}: {verdict.reason}" for verdict in samples)
+    return ItemVerdict(samples[0].id, "scored", value, f"{len(samples)} samples: {told}")
 
 
 def _asked(dialogue: Dialogue, current: Current) -> Iterator[tuple[str, str, OutputRecord, str]]:
@@ -74,8 +95,15 @@ def judge_names(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def scores_file(folder: RunFolder, entry: Mapping[str, Any]) -> str:
-    """scores.json for the first judges of a run, scores.<judges>.json for others."""
+    """scores.json for the first judges of a run, scores.<judges>.json for others, numbered if asked in another way."""
     if folder.judges[0] == entry:
         return "scores.json"
+    names = [_file_name(one) for one in folder.judges]
+    place = folder.judges.index(dict(entry))
+    count = names[: place + 1].count(names[place])
+    return f"scores.{names[place]}{f'.{count}' if count > 1 else ''}.json"
+
+
+def _file_name(entry: Mapping[str, Any]) -> str:
     name = "-".join(entry[role]["name"] for role in ("images", "answers"))
-    return f"scores.{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}.json"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)

@@ -12,7 +12,7 @@ from yanami_metric.data import Data
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.history import observed_in_history
 from yanami_metric.records import COUNTS_AS_WRONG
-from yanami_metric.results import item_verdicts, judge_names, scores_file
+from yanami_metric.results import item_verdicts, scores_file
 from yanami_metric.run_folder import RunFolder
 from yanami_metric.score import ItemResult, ScMean, summarise
 from yanami_metric.tally import DialogueTally, tally
@@ -64,12 +64,11 @@ def _tallies(data: Data, folder: RunFolder, entry: Mapping[str, Any]) -> dict[st
     tallies: dict[str, list[DialogueTally]] = {
         track: [] for history in folder.histories for track in folder.tracks(history)
     }
-    names = judge_names(entry)
     for dialogue in data:
         lines = folder.verdicts.of(dialogue.id)
         for track, found in tallies.items():
             current = folder.current(track, dialogue.id)
-            verdicts = item_verdicts(dialogue, track, current, lines, names)
+            verdicts = item_verdicts(dialogue, track, current, lines, entry)
             found.append(tally(dialogue, {key: ItemResult(v.status, v.value) for key, v in verdicts.items()}))
     return tallies
 
@@ -107,16 +106,18 @@ def _deviation(values: list[float | None]) -> float | None:
 
 
 def chosen_judges(folder: RunFolder, judge: str | None) -> dict[str, Any]:
-    """The first entry of run.json's judges, or that of the named judge of images.
+    """The first entry of run.json's judges, or the latest one of the named judge of images.
 
     Raises:
         RunFolderError: nobody has judged, or not that one.
     """
     if not folder.judges:
         raise RunFolderError(f"{folder.path}: expected verdicts, but nothing was judged yet; run `yanami judge` first")
-    for entry in folder.judges:
-        if judge in (None, entry["images"]["name"]):
-            return dict(entry)
+    if judge is None:
+        return folder.judges[0]
+    for entry in reversed(folder.judges):
+        if judge == entry["images"]["name"]:
+            return entry
     names = ", ".join(entry["images"]["name"] for entry in folder.judges)
     raise RunFolderError(f"{folder.path}: expected a judge among {names}, got {judge!r}")
 

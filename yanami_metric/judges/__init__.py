@@ -45,7 +45,7 @@ def check_judge(judge: Any, name: str) -> Judge:
     Raises:
         SpecError: naming what is missing.
     """
-    missing = [part for part in ("name", "kinds", "sees_context", "fingerprint", "judge") if not hasattr(judge, part)]
+    missing = [part for part in ("name", "kinds", "reads_prompt", "fingerprint", "judge") if not hasattr(judge, part)]
     if missing:
         raise SpecError(f"{name} can't be used as a judge: it has no {', '.join(missing)}")
     if unknown := set(judge.kinds) - KINDS:

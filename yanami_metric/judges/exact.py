@@ -27,7 +27,7 @@ class ExactJudge:
 
     name = "exact"
     kinds = frozenset({"answer"})
-    sees_context = False
+    reads_prompt = False
 
     @property
     def fingerprint(self) -> dict[str, Any]:

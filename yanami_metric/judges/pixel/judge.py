@@ -24,7 +24,7 @@ class PixelJudge:
 
     name = "pixel"
     kinds = frozenset({"checks", "quality"})
-    sees_context = False
+    reads_prompt = False
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[str, Picture] = OrderedDict()
