@@ -23,7 +23,6 @@ MAX_REPLY = 1_000_000  # characters; a longer reply is no answer
 
 _FENCE_END = re.compile(r"\s*```\s*$")
 _LINE_START = re.compile(r"^\{", re.MULTILINE)
-_STARTS = 50  # of lines that start with a brace: more is no preamble
 
 _VALUES = {"checks": {"pass": 1.0, "fail": 0.0}, "answer": {"correct": 1.0, "incorrect": 0.0}}
 
@@ -96,12 +95,10 @@ def _object(text: str) -> dict[str, Any]:
         raise Unparsed(f"expected at most {MAX_REPLY} characters, got {len(text)}")
     _, answer = split_thinking(text)
     answer = _FENCE_END.sub("", answer).strip()
-    reply = _loaded(answer)
-    # a preamble: the object must start a line and end the reply, so that one that is only quoted or cut off is none
-    starts = [found.start() for found in _LINE_START.finditer(answer)] if reply is None else []
-    found = [one for one in (_loaded(answer[start:]) for start in starts[:_STARTS]) if one is not None]
-    if reply is None and len(found) == 1:
-        reply = found[0]
+    # a preamble: the object must be the only one, start a line and end the reply, so that none that is only quoted or
+    # cut off is taken for the judge's own
+    start = _LINE_START.search(answer)
+    reply = _loaded(answer[start.start() :]) if start else None
     if not isinstance(reply, dict):
         raise Unparsed(f"expected one JSON object at the end of the reply, got {text[-80:]!r}")
     return reply
