@@ -1,4 +1,4 @@
-"""Running asynchronous judges from ordinary code, also where an event loop runs already (a notebook)."""
+"""Running asynchronous judges and models from ordinary code, also where an event loop runs already (a notebook)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Loop:
 
     def __enter__(self) -> Loop:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="yanami-judges", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="yanami-loop", daemon=True)
         self._thread.start()
         return self
 
@@ -31,6 +31,14 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def __exit__(self, *_: object) -> None:
+        self.run(_end_others())  # after Ctrl-C there are calls in flight, whose connections want closing
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _end_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
