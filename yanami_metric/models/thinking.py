@@ -32,3 +32,23 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     end = len(text) if unclosed else last.start()
     answer = "" if unclosed else text[last.end() :]
     return _TAG.sub("", text[:end]).strip() or None, answer.strip()
+
+
+def opening_tag(prompt: str) -> str:
+    """The tag that a prompt ends with if its template has opened the thinking already, else "".
+
+    >>> opening_tag("<|assistant|>\\n<think>\\n"), opening_tag("<think>\\n\\n</think>\\n\\n")
+    ('<think>', '')
+    """
+    tags = list(_TAG.finditer(prompt.rstrip()))
+    ends_with_one = bool(tags) and not any(tags[-1].groups()) and tags[-1].end() == len(prompt.rstrip())
+    return tags[-1].group() if ends_with_one else ""
+
+
+def is_tag(token: str) -> bool:
+    """Whether a token is a tag of thinking text.
+
+    >>> is_tag("[/THINK]"), is_tag("</s>")
+    (True, False)
+    """
+    return _TAG.fullmatch(token) is not None
