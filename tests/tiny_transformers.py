@@ -18,6 +18,8 @@ TEMPLATE = (
 JANUS_TEMPLATE = TEMPLATE.replace("<image>", "<image_placeholder>")
 
 POSITIONS = 2048
+# tokens that are no printable ASCII: the others start with those, and </s> is 257
+UNPRINTABLE = [token for token in range(94, 400) if token != 257]
 SIDE, PATCH = 8, 4  # of what LLaVA and Janus see: 4 image tokens
 _TEXT = {
     "hidden_size": 32,
@@ -38,9 +40,8 @@ def tokenizer(special: dict[str, str], more: Sequence[str] = ()) -> Any:
     model = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=model, pad_token="<pad>", bos_token="<s>", eos_token="</s>", extra_special_tokens=special
-    )
+    ends = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    made = PreTrainedTokenizerFast(tokenizer_object=model, extra_special_tokens=special, **ends)
     made.add_tokens(list(more))
     return made
 

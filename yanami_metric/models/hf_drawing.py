@@ -105,6 +105,10 @@ class Drawer(ABC):
     def pixels(self, model: Any, jobs: Sequence[Job], steps: Steps, inputs: Any) -> Tensor:
         """What the model draws: jobs x channels x height x width, normalised as its processor does."""
 
+    def complete(self, model: Any, **options: Any) -> Any:
+        """Have the model answer in text; its tokens."""
+        return model.generate(**options)
+
     @property
     def first_steps(self) -> Sequence[Any]:
         """Steps that come before all others."""
@@ -143,6 +147,12 @@ class _Janus(Drawer):
         if self.chat.has_template:
             texts = [self.chat.render([{"role": "user", "content": [{"type": "text", "text": t}]}]) for t in texts]
         return self.processor(generation_mode="image", **self.chat.text_options(texts))
+
+    def complete(self, model: Any, **options: Any) -> Any:
+        # its own generate() loses logits_processor on the way to this one
+        from transformers import GenerationMixin
+
+        return GenerationMixin.generate(model, **options, guidance_scale=None)
 
     @property
     def first_steps(self) -> Sequence[Any]:

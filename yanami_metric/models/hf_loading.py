@@ -158,7 +158,7 @@ def _objects(source: Any, tag: str | None) -> Source:
         model, processor, generate = *source, {}
     else:
         model, processor = getattr(source, "model", None), getattr(source, "processor", None)
-        generate = getattr(source, "_forward_params", {}).get("generate_kwargs", {})
+        generate = _settings_of(source)
     if not hasattr(model, "generate") or getattr(processor, "tokenizer", None) is None:
         raise ModelError(
             "expected a pipeline of transformers for image-text-to-text or any-to-any, or a pair (model, processor) "
@@ -167,6 +167,16 @@ def _objects(source: Any, tag: str | None) -> Source:
         )
     identity = _tagged(tag) or tensors_identity(model.state_dict().items(), _what_else(model, processor))
     return Source(model.config, processor, _names(type(model)), identity, lambda: model, generate)
+
+
+def _settings_of(pipeline: Any) -> dict[str, Any]:
+    """The options of `generate` that a pipeline was made with, which it has no public name for."""
+    given = {**getattr(pipeline, "_generate_kwargs", {})}
+    given |= getattr(pipeline, "_forward_params", {}).get("generate_kwargs", {})
+    config = given.pop("generation_config", None)
+    in_config = {} if config is None else config.to_diff_dict()
+    in_config.pop("transformers_version", None)
+    return {**in_config, **given}
 
 
 def _what_else(model: Any, processor: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from yanami_dataset.errors import SpecError
+from yanami_dataset.errors import ModelError, SpecError
 
 if TYPE_CHECKING:
     from torch import LongTensor, Tensor
@@ -72,13 +72,20 @@ class Steps:
     def __init__(self, seeds: Sequence[int], sampling: Sampling, first: Sequence[Any] = ()) -> None:
         from transformers import LogitsProcessorList
 
+        self._sampling = sampling
         self._finite = _Finite(len(seeds))
         self.processors = LogitsProcessorList([*first, self._finite])
         if sampling.do_sample:
             self.processors += [*_warpers(sampling), _Drawn(seeds)]
 
     def faulty(self) -> list[bool]:
-        """For each row, whether the model gave NaN anywhere: its tokens mean nothing."""
+        """For each row, whether the model gave NaN anywhere: its tokens mean nothing.
+
+        Raises:
+            ModelError: the model's `generate` took none of the steps, so nothing was sampled.
+        """
+        if self._sampling.do_sample and not self._finite.taken:
+            raise ModelError("this model's generate() ignores logits_processor, so that it can't sample by seeds")
         return self._finite.faulty()
 
 
@@ -93,6 +100,10 @@ class _Finite:
         bad = scores.isnan().any(dim=-1).reshape(self._rows, -1).any(dim=-1)  # several rows a sample with beams
         self._bad = bad if self._bad is None else self._bad | bad
         return scores
+
+    @property
+    def taken(self) -> bool:
+        return self._bad is not None
 
     def faulty(self) -> list[bool]:
         return [False] * self._rows if self._bad is None else self._bad.tolist()

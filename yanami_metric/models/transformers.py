@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from yanami_dataset.errors import ModelError, SpecError
@@ -249,7 +250,8 @@ class TransformersModel:
         steps = Steps(seeds, self._sampling.filled(model.generation_config))
         inputs = inputs.to(model.device, dtype=model.dtype)
         with torch.inference_mode():
-            sequences = model.generate(**inputs, **self._generate, do_sample=False, logits_processor=steps.processors)
+            complete = partial(self._drawer.complete, model) if self._drawer else model.generate
+            sequences = complete(**inputs, **self._generate, do_sample=False, logits_processor=steps.processors)
         given = inputs["input_ids"]
         length = given.shape[-1]
         if sequences.shape[-1] >= length and bool((sequences[:, :length] == given).all()):
