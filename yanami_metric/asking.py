@@ -109,19 +109,20 @@ def tasks(
     for question in dialogue.questions:
         record = current.get((question.turn, question.id))
         if record is not None and record.status == "ok":
-            for call in _sampled(_rendered(_answer_call(question, record.text), by.answers, rules), rules):
+            for call in _sampled(rendered(answer_call(question, record.text), by.answers, rules), rules):
                 yield Task(by.answers, call, track, dialogue.id, record, None)
     for slot in dialogue.slots:
         record = current.get((slot.turn, None))
         candidate = own.get((slot.turn, slot.ordinal))
         if record is not None and candidate is not None:
             for plain in image_calls(dialogue, slot, candidate, rules.checks_per_call):
-                call = _rendered(plain, by.images, rules, Surroundings(dialogue, slot, own))
+                call = rendered(plain, by.images, rules, Surroundings(dialogue, slot, own))
                 for sample in _sampled(call, rules):
                     yield Task(by.images, sample, track, dialogue.id, record, slot.ordinal)
 
 
-def _answer_call(question: Question, answer: str | None) -> JudgeCall:
+def answer_call(question: Question, answer: str | None) -> JudgeCall:
+    """The call about an answer to a question, not rendered yet."""
     item = JudgeItem(question.id, question.question)
     return JudgeCall("answer", (item,), answer=answer, reference=question.answer, choices=question.choices)
 
@@ -163,7 +164,7 @@ class Surroundings:
         return ImageRef(info.sha256, info.width, info.height, lambda: images[index])
 
 
-def _rendered(call: JudgeCall, judge: Judge, rules: Rules, around: Surroundings | None = None) -> JudgeCall:
+def rendered(call: JudgeCall, judge: Judge, rules: Rules, around: Surroundings | None = None) -> JudgeCall:
     """The call with its prompt, for a judge that reads one."""
     if not judge.reads_prompt or call.kind not in judge.kinds:
         return call

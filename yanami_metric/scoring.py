@@ -114,10 +114,10 @@ def chosen_judges(folder: RunFolder, judge: str | None) -> dict[str, Any]:
     if not folder.judges:
         raise RunFolderError(f"{folder.path}: expected verdicts, but nothing was judged yet; run `yanami judge` first")
     if judge is None:
-        return folder.judges[0]
+        return dict(folder.judges[0])
     for entry in reversed(folder.judges):
         if judge == entry["images"]["name"]:
-            return entry
+            return dict(entry)
     names = ", ".join(entry["images"]["name"] for entry in folder.judges)
     raise RunFolderError(f"{folder.path}: expected a judge among {names}, got {judge!r}")
 

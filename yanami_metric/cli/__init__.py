@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import yanami_metric.cli.data as data_commands
+import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
 import yanami_metric.cli.run as run_commands
 from yanami_metric.cli.console import fail
@@ -27,6 +28,7 @@ for command in (
     run_commands.report,
     run_commands.merge,
     models_commands.models,
+    judges_commands.calibrate,
 ):
     app.command(command.__name__.strip("_"))(command)
 
