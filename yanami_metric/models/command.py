@@ -269,8 +269,11 @@ def _split(argv: str | Sequence[str]) -> list[str]:
         words = shlex.split(argv) if isinstance(argv, str) else [str(word) for word in argv]
     except ValueError as error:
         raise SpecError(f"command: expected a program and its arguments, got {argv!r} ({error})") from error
-    if not words:
-        raise SpecError(f"command: expected a program and its arguments, got {argv!r}")
+    if not words or words == ["<argv>"]:  # as presets have it
+        raise SpecError(
+            f"command: expected a program and its arguments, got {argv!r}: name the one that runs the model, e.g. "
+            "--model 'command:/elsewhere/.venv/bin/python /elsewhere/program.py' (docs/own-models.md)"
+        )
     return words
 
 
