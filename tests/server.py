@@ -57,7 +57,7 @@ class Answer:
     """What goes out.
 
     `delay` seconds come first. `cut` closes the connection after so many bytes of the body, at 0 without any answer.
-    `drip` sends the body in single bytes with so many seconds between them.
+    `drip` sends the body in single bytes with so many seconds between them, `endless` sends it again and again.
     """
 
     status: int = 200
@@ -67,6 +67,7 @@ class Answer:
     delay: float = 0.0
     cut: int | None = None
     drip: float | None = None
+    endless: bool = False
 
     def but(self, **changes: Any) -> Answer:
         return replace(self, **changes)
@@ -184,11 +185,14 @@ async def _send(request: web.Request, answer: Answer) -> web.StreamResponse:
         request.transport.abort()
         return web.Response()
     headers = {"Content-Type": answer.kind, **answer.headers}
-    if answer.cut is None and answer.drip is None:
+    if answer.cut is None and answer.drip is None and not answer.endless:
         return web.Response(status=answer.status, body=answer.body, headers=headers)
     response = web.StreamResponse(status=answer.status, headers=headers)
-    response.content_length = len(answer.body)
+    if not answer.endless:
+        response.content_length = len(answer.body)
     await response.prepare(request)
+    while answer.endless:
+        await response.write(answer.body)
     if answer.cut is not None:
         await response.write(answer.body[: answer.cut])
         request.transport.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import subprocess
@@ -61,6 +62,7 @@ def test_images_are_made_base64_once_and_arrive_byte_for_byte():
         assert server.calls[0].json["text"] == payload["text"]
         assert server.calls[0].headers["content-type"] == "application/json"
         assert "transfer-encoding" not in server.calls[0].headers  # some servers don't take chunks
+        assert server.calls[0].headers["accept-encoding"] == "identity"
     assert uris.made == 2
 
 
@@ -132,7 +134,13 @@ def test_base64_is_read_whole_or_not_at_all(data):
         (Answer(body=b'{"choices": ['), "malformed", "expected JSON"),
         (Answer(body=b"[" * 1900), "malformed", "expected JSON"),
         (Answer(body=b'"' + b"x" * 3000 + b'"'), "malformed", "at most 2000 bytes"),
-        (Answer(400, b"x" * 200_000), "bad_request", "HTTP 400: xxx"),
+        (
+            Answer(body=gzip.compress(b" " * 2**20), headers={"Content-Encoding": "gzip"}),
+            "malformed",
+            "at most 2000 bytes",
+        ),
+        (Answer(body=b"x" * 1000, endless=True), "malformed", "at most 2000 bytes"),
+        (Answer(400, b"x" * 1000, endless=True), "bad_request", "HTTP 400: xxx"),
         (reply({"error": {"message": "flagged", "code": "content_filter"}}), "refused", "flagged"),
     ],
 )
@@ -268,6 +276,16 @@ def test_a_redirect_is_not_followed(key):
             assert len(server.calls) == 1
         assert other.asked == []
     assert found.kind == "redirect" and other.url in found.reason and "abc" not in found.reason
+
+
+def test_no_cookie_is_kept():
+    async def twice(url):
+        async with Client(url, Key(None), QUICK) as client:
+            return [await client.post("/x", json_body({}, DataUris())) for _ in range(2)]
+
+    with Server(lambda call: chat().but(headers={"Set-Cookie": "who=me"})) as server:
+        asyncio.run(twice(server.url.replace("127.0.0.1", "localhost")))
+        assert len(server.calls) == 2 and not any("cookie" in call.headers for call in server.calls)
 
 
 def test_a_key_is_optional_unless_it_is_named(monkeypatch):

@@ -263,7 +263,7 @@ def test_each_reply_to_a_drawing_call_is_its_status(tmp_path, draw):
         record = found[f"d{i}-", 1, None]
         assert record.status == status and reason in record.reason, cases[i]
         assert [image.sha256 for image in record.images if image] == [sha256(GOOD)] * (status == "ok")
-        assert "base64," not in (record.text or "")
+        assert "base64," not in (record.text or "") and not record.extras
 
 
 def test_an_address_is_never_fetched():

@@ -238,7 +238,6 @@ class Client:
         async for chunk in response.content.iter_any():
             data += chunk
             if len(data) > most:
-                response.close()
                 if failed:
                     break
                 raise HttpFault("malformed", f"expected an answer of at most {most} bytes, got more", response.status)
