@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -393,6 +394,14 @@ def test_a_pair_and_a_pipeline_do_what_the_folder_does(folders):
         assert len(lines) == 2  # two questions; it isn't asked to draw
 
 
+def test_a_pipeline_of_a_model_that_draws_draws(folders, janus):
+    from transformers import pipeline
+
+    pipe = pipeline("image-text-to-text", model=str(folders["janus"]), device="cpu")
+    (drawn,), (expected,) = TransformersModel(pipe).generate([draw()]), janus.generate([draw()])
+    assert np.abs(pixels(drawn.images[0]) - pixels(expected.images[0])).max() <= 2
+
+
 def test_a_rollout_of_a_model_that_draws(folders, tmp_path):
     model = TransformersModel(folders["janus"], call=SHORT)
     run = rollout([dialogue(draws=2)], model, history=("gt", "self"), placement="text_only", out=tmp_path / "run")
@@ -408,7 +417,7 @@ def test_identity_is_the_weights_and_what_changes_outputs(folders, tmp_path):
     identity = TransformersModel(here).identity
     elsewhere = shutil.copytree(here, tmp_path / "b")
     assert TransformersModel(elsewhere).identity == identity
-    assert TransformersModel(here, call={"max_batch": 3}).identity == identity
+    assert TransformersModel(here, call={"max_batch": 3, "outputs": "text"}).identity == identity
     others = [TransformersModel(here, call=SAMPLED), TransformersModel(here, shorten=True)]
     others += [TransformersModel(here, load={"dtype": "bfloat16"})]
     assert len({identity, *(other.identity for other in others)}) == 4
@@ -440,8 +449,10 @@ def test_what_cannot_be_used_is_refused(folders, tmp_path):
         TransformersModel("not a folder")
     with pytest.raises(ModelError, match="no folder 'some-org/none' here, and the Hub gives none"):
         TransformersModel("some-org/none")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match="expected a model of transformers"):
-        TransformersModel(tmp_path_with(tmp_path, "weights.safetensors"))
+        TransformersModel(tmp_path / "empty")
     with pytest.raises(ModelError, match="whose model has generate"):
         TransformersModel((object(), object()))
     with pytest.raises(SpecError, match="use_safetensors: expected true"):
@@ -462,12 +473,35 @@ def test_what_cannot_be_used_is_refused(folders, tmp_path):
     weights = AutoModelForImageTextToText.from_pretrained(folders["llava"]).state_dict()
     torch.save(weights, pickled / "pytorch_model.bin")
     (pickled / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="can't be loaded"):
-        TransformersModel(pickled).generate([ask()])
+    with pytest.raises(ModelError, match="expected weights in safetensors, found none"):
+        TransformersModel(pickled)
 
 
-def tmp_path_with(folder: Path, name: str) -> Path:
-    made = folder / "empty"
-    made.mkdir()
-    (made / name).write_bytes(b"")
-    return made
+def test_weights_that_cannot_be_loaded_are_tried_once(folders):
+    model = TransformersModel(folders["llava"], load={"attn_implementation": "none of these"})
+    assert model.unsupported(ask()) == ""  # for which weights aren't read
+    for _ in range(2):
+        with pytest.raises(ModelError, match="can't be loaded"):
+            model.generate([ask()])
+
+
+def test_code_of_a_repository_does_not_run_unless_asked(folders, tmp_path):
+    folder = shutil.copytree(folders["llava"], tmp_path / "own")
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}, "architectures": ["Own"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(ModelError, match="trust_remote_code"):
+        TransformersModel(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_hub_id_is_its_commit(folders):
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    cached = Path(HF_HUB_CACHE) / "models--tests--tiny-llava"
+    shutil.copytree(folders["llava"], cached / "snapshots" / ("0a" * 20))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0a" * 20)
+    model = TransformersModel("tests/tiny-llava", call=SHORT)
+    assert model.identity.startswith(f"hub:tests/tiny-llava@{'0a' * 20}+")
+    assert texts(model, ask()) == texts(TransformersModel(folders["llava"], call=SHORT), ask())

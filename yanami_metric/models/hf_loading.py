@@ -80,6 +80,8 @@ def _named(source: str, load: dict[str, Any], tag: str | None) -> Source:
     load = {"trust_remote_code": False, **load}
     suffix = options_suffix({k: v for k, v in load.items() if v and (k in _CHANGES_OUTPUTS or k.startswith(PROCESSOR))})
     folder, identity = _located(source, load, tag)
+    if not any(Path(folder).rglob("*.safetensors")):
+        raise ModelError(f"{source}: expected weights in safetensors, found none; other formats can run code")
     load.pop("revision", None)
     both = {name: load[name] for name in ("trust_remote_code", "subfolder") if name in load}
     for_processor = {name.removeprefix(PROCESSOR): load.pop(name) for name in list(load) if name.startswith(PROCESSOR)}

@@ -84,7 +84,7 @@ class TransformersModel:
     ) -> None:
         options = dict(call or {})
         self._source = open_source(source, load or {}, tag)
-        changing = {name: value for name, value in options.items() if name != "max_batch"}
+        changing = {name: value for name, value in options.items() if name not in ("max_batch", "outputs")}
         self.identity = self._source.identity + options_suffix({**changing, **({"shorten": True} if shorten else {})})
         self._shorten = shorten
         self._max_batch = int(options.pop("max_batch", MAX_BATCH))
@@ -98,6 +98,7 @@ class TransformersModel:
         self._generate.setdefault("max_new_tokens", min(MAX_NEW_TOKENS, (self._positions or 10**9) // 4))
         self.caps = self._caps(self._outputs(outputs))
         self._model: Any = None
+        self._failure = ""
 
     def _find_drawer(self, options: Mapping[str, Any]) -> Drawer | None:
         for kind in self._source.kinds:
@@ -147,7 +148,10 @@ class TransformersModel:
 
     @property
     def _text_limit(self) -> int | None:
-        return None if self._positions is None else self._positions - int(self._generate["max_new_tokens"])
+        """The most tokens of a prompt to answer: a decoder's positions also hold the answer."""
+        if self._positions is None or getattr(self._source.config, "is_encoder_decoder", False):
+            return self._positions
+        return self._positions - int(self._generate["max_new_tokens"])
 
     def _draw_limit(self, drawer: Drawer, size: tuple[int, int] | None) -> int | None:
         return None if self._positions is None else self._positions - drawer.room(size)
@@ -303,8 +307,14 @@ class TransformersModel:
 
     @property
     def _weights(self) -> Any:
+        if self._failure:
+            raise ModelError(self._failure)  # it takes long to fail, and every request would
         if self._model is None:
-            self._model = self._source.weights()
+            try:
+                self._model = self._source.weights()
+            except ModelError as error:
+                self._failure = str(error)
+                raise
         return self._model
 
     def close(self) -> None:
