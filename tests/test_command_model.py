@@ -308,6 +308,19 @@ def test_of_a_batch_that_fails_only_the_bad_request_is_lost(program, model):
     assert len({output.images[0] for output in outputs if output.images}) == 3
 
 
+def test_a_batch_that_cannot_be_sent_whole_leaves_nothing_that_is_taken_for_the_next(program, model):
+    from yanami_metric.records import ImageRef
+
+    def unreadable():
+        raise OSError("the disk is gone")
+
+    drawing = model(program(CORRECT))
+    with pytest.raises(OSError, match="the disk is gone"):
+        drawing.generate([request(), request(images=(ImageRef("0" * 64, 4, 3, unreadable),))])
+    assert drawing.generate([request(), request()])[1].status == "ok"
+    assert program.log() == ["start", "start"]
+
+
 def test_it_is_not_started_for_ever(program, model):
     argv = program("greet()\nread()\nprint('out of memory', file=sys.stderr)\nos._exit(1)")
     dying = model(argv, restarts=2)
