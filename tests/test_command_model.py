@@ -127,7 +127,7 @@ def test_the_spec_string_and_its_options_reach_the_program(program):
     argv = program('note(json.dumps([hello["load"], hello["call"], hello["protocol"]]))\ngreet(max_images=3)')
     opened = open_model(f"command:{argv[0]} '{argv[1]}'", None, {"load.dtype": "bf16", "steps": 50, "tag": "epoch-3"})
     assert program.log()[1:] == ['[{"dtype": "bf16"}, {"steps": 50}, 1]']
-    assert (opened.identity, opened.caps.max_images) == ("program/1 epoch-3", 3)
+    assert opened.identity.startswith("program/1 epoch-3+") and opened.caps.max_images == 3  # and its options
     opened.close()
 
 
@@ -530,7 +530,7 @@ def test_the_helper_serves_a_function(served, model):
     images = tuple(ImageRef(sha256(one), 4, 3, lambda one=one: one, (i + 1,)) for i, one in enumerate(data))
     asks = (Message("user", (Part("text", "Which"), Part("image", index=0), Part("text", "one?"))),)
     serving = model(served(), call={"steps": 4})
-    assert (serving.identity, serving.caps.max_batch) == ("served/1", 8)
+    assert serving.identity.startswith("served/1+") and serving.caps.max_batch == 8  # and its options
     text, drawn = serving.generate([request("text", images=images[:1], messages=asks), request(images=images)])
     assert text == Output(images=[], text="user Which one? steps")
     assert drawn.images[:3] == [data[1], data[0], None] and drawn.images[3].startswith(b"\x89PNG")

@@ -70,7 +70,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     done = lines(out)
     assert len(done) == len(whole)
     outputs = Counter((line["file"], line["key"]) for line in done if "key" in line)
-    calls = Counter((line["history"], line["output"], line["fingerprint"]) for line in done if "fingerprint" in line)
+    calls = Counter((line["track"], line["output"], line["fingerprint"]) for line in done if "fingerprint" in line)
     assert max(outputs.values()) == max(calls.values()) == 1
 
 

@@ -72,6 +72,15 @@ def test_placement_is_the_models_unless_one_is_asked_for(tmp_path):
     assert plan(DIALOGUES, model, placement="front").settings[0].placement == "front"
 
 
+def test_drawing_may_have_a_placement_of_its_own(tmp_path):
+    model = ScriptedModel(caps=Caps(drawing_placement="text_only", honours_images=False))
+    rollout(DIALOGUES, model, out=tmp_path / "run")
+    assert {len(request.images) for request in model.requests if request.expects == "images"} == {0}
+    assert all(request.images for request in model.requests if request.expects == "text")
+    # asked for by the user, a placement holds for everything
+    assert take_census(plan(DIALOGUES, model, placement="interleaved")).unsupported["gt"].total() == 5
+
+
 def test_gt_is_refused_by_a_census_too():
     with pytest.raises(HistoryError):
         take_census(plan([dialogue(targets=False)], ScriptedModel()))

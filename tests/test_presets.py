@@ -48,8 +48,8 @@ TABLE_9 = {
         "576 visual tokens per image; CFG 5.0 ; greedy decoding",
         "Interleaved inputs for understanding; generation uses the flattened dialogue text without reference-image "
         "conditioning",
-        ("text_only", None),
-        {"guidance_scale": 5.0, "do_sample": False},
+        (None, None),  # its adapter shows images with questions and none when it draws
+        {"draw.guidance_scale": 5.0, "draw.do_sample": False},
     ),
 }
 EDITING = {"qwen-image-edit", "qwen-image-edit-plus", "flux.2-dev", "step1x-v1p2", "unipic-3"}

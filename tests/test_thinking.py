@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yanami_metric.models.thinking import split_thinking
+from yanami_metric.thinking import split_thinking
 
 
 @pytest.mark.parametrize(

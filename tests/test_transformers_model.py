@@ -295,6 +295,7 @@ def test_images_of_left_out_turns_stay_with_their_captions():
 def test_janus_draws_what_the_text_says_and_does_not_see_images(janus):
     assert janus.caps.outputs == {"text", "images"}
     assert not janus.caps.honours_images
+    assert (janus.caps.placement, janus.caps.drawing_placement) == ("interleaved", "text_only")
     requests = [draw(), draw("Draw a long dog on a mat."), draw(image=1), draw(image=2)]
     outputs = janus.generate(requests)
     cat, dog, one, two = (pixels(output.images[0]) for output in outputs)

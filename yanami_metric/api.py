@@ -10,9 +10,10 @@ processes, or again after a crash:
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from yanami_dataset.errors import RunFolderError
 from yanami_dataset.schema import Dialogue
 from yanami_metric.asking import Judges, Rules
 from yanami_metric.cache import Cache
-from yanami_metric.data import EVERYTHING, Selection, open_data
+from yanami_metric.data import EVERYTHING, Data, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.judges import check_judge, open_judge
@@ -40,6 +41,7 @@ from yanami_metric.scoring import Scoring, chosen_judges, unscored, write_scores
 
 __all__ = [
     "Evaluation",
+    "Judging",
     "Progress",
     "Run",
     "evaluate",
@@ -51,6 +53,9 @@ __all__ = [
     "score",
     "unscored",
 ]
+
+
+AHEAD = 4  # windows that may wait for their judges: bounds memory where judging is slower than rolling out
 
 
 def plan(
@@ -129,25 +134,41 @@ def rollout(
 
 
 def _roll_out(planned: Plan, progress: Progress) -> Run:
-    models = planned.models()
-    census = take_census(planned)
-    for note in census.notes():
-        progress.note(note)
+    ready = _Ready(planned, progress)
     with RunFolder(planned.path, planned.described, writable=True) as folder:
-        progress.start("rollout", census.calls + sum(map(Counter.total, census.unsupported.values())))
+        for _ in ready.windows(folder):
+            pass
+    return Run(planned.path, planned.data, planned.keep)
 
-        def tell(record: OutputRecord, fresh: bool) -> None:
-            progress.step("rollout", record.status, fresh=fresh)
 
-        rollouts = [Rollout(models[one.history], folder, one, tell) for one in planned.settings]
+class _Ready:
+    """A rollout that nothing speaks against: found out before there is a run folder."""
+
+    def __init__(self, planned: Plan, progress: Progress) -> None:
+        self.planned, self.progress = planned, progress
+        self.models = planned.models()
+        self.census = take_census(planned)
+        own_note: str = getattr(planned.model, "note", "")
+        for note in filter(None, [own_note, *self.census.notes()]):
+            progress.note(note)
+
+    def windows(self, folder: RunFolder) -> Iterator[list[Dialogue]]:
+        """Roll out window by window; each is yielded when all its outputs are there."""
+        unsupported = sum(map(Counter.total, self.census.unsupported.values()))
+        self.progress.start("rollout", self.census.calls + unsupported)
+        settings = self.planned.settings
+        rollouts = [Rollout(self.models[one.history], folder, one, self._tell) for one in settings]
         try:
-            for window in windows(planned.data):
+            for window in windows(self.planned.data):
                 for each in rollouts:
                     each.run(window)
+                yield window
         finally:
-            close: Callable[[], None] = getattr(planned.model, "close", lambda: None)
+            close: Callable[[], None] = getattr(self.planned.model, "close", lambda: None)
             close()
-    return Run(planned.path, planned.data, planned.keep)
+
+    def _tell(self, record: OutputRecord, fresh: bool) -> None:
+        self.progress.step("rollout", record.status, fresh=fresh)
 
 
 def judge(
@@ -180,22 +201,38 @@ def judge(
         TooManyFailuresError: as `max_failures` says.
     """
     by, rules = Judges(_judge(judge), _judge(answer_judge)), rules or Rules()
-    progress = progress or Progress()
+    how = Judging(rules, concurrency, tuple(retry), cache, max_failures)
     with RunFolder(run.path, writable=True) as folder, Loop() as loop:
         tracks = [track for history in folder.histories for track in folder.tracks(history)]
         if not tracks:
             raise RunFolderError(f"{run.path}: expected outputs to judge, found none; run the rollout first")
-        folder.add_judges(_entry(by, rules))
-        progress.start("judge", len(tracks) * sum(len(d.questions) + 2 * len(d.slots) for d in run.data))
-
-        def tell(line: dict[str, Any], fresh: bool) -> None:
-            progress.step("judge", line["items"][0]["status"], fresh=fresh)
-
-        shared = Cache(Path(cache)) if cache is not None else None
-        bench = Bench(folder, by, rules, concurrency, tuple(retry), shared, max_failures, tell)
+        bench = how.bench(folder, by, run.data, len(tracks), progress or Progress())
         for window in windows(run.data):
             loop.run(bench.judge(window, tracks))
     return run
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How judges are asked, see `judge`."""
+
+    rules: Rules = field(default_factory=Rules)
+    concurrency: int = 8
+    retry: tuple[str, ...] = ()
+    cache: str | Path | None = None
+    max_failures: int | None = None
+
+    def bench(self, folder: RunFolder, by: Judges, data: Data, tracks: int, progress: Progress) -> Bench:
+        """A bench over an open run folder, which notes who judges."""
+        folder.add_judges(_entry(by, self.rules))
+        what = f"judge {by.name}"
+        progress.start(what, tracks * sum(len(d.questions) + 2 * len(d.slots) for d in data))
+
+        def tell(line: dict[str, Any], fresh: bool) -> None:
+            progress.step(what, line["items"][0]["status"], fresh=fresh)
+
+        shared = Cache(Path(self.cache)) if self.cache is not None else None
+        return Bench(folder, by, self.rules, self.concurrency, self.retry, shared, self.max_failures, tell)
 
 
 def _judge(judge: str | Judge) -> Judge:
@@ -293,42 +330,57 @@ def evaluate(
     *,
     judges: Sequence[str | Judge] = ("pixel",),
     answer_judge: str | Judge = "exact",
-    judging: Mapping[str, Any] | None = None,
+    judging: Judging | None = None,
     progress: Progress | None = None,
     **conditions: Any,
 ) -> Evaluation:
-    """All stages in a row: rollout, every judge, scores, reports. A run that is finished is not gone through again.
+    """All stages: rollout, every judge, scores, reports. A run that is finished is not gone through again.
+
+    The dialogues of a window are judged while those of the next are rolled out.
 
     Args:
         dialogues: as for `rollout`.
         model: as for `rollout`.
         judges: of images; the scores by the first are in scores.json.
         answer_judge: of answers.
-        judging: the other arguments of `judge`.
+        judging: how judges are asked.
         progress: told of every output and judge call.
         conditions: the other arguments of `rollout`.
     """
     planned = plan(dialogues, model, **conditions)
     by = [Judges(_judge(one), _judge(answer_judge)) for one in judges]
-    judging = dict(judging or {})
+    judging = judging or Judging()
     # as run.json has them: tuples are lists there
-    entries = [json.loads(json.dumps(_entry(one, judging.get("rules") or Rules()))) for one in by]
+    entries = [json.loads(json.dumps(_entry(one, judging.rules))) for one in by]
     tracks = [one.track for one in planned.settings]
     asked = {"settings": planned.described, "judges": entries, "tracks": tracks, "code": code()}
+    run = Run(planned.path, planned.data, planned.keep)
     if (planned.path / "run.json").is_file():
         with RunFolder(planned.path, planned.described) as folder:
             if is_finished(folder, asked):
-                return _finished(Run(planned.path, planned.data, planned.keep), folder, entries)
-    run = _roll_out(planned, progress or Progress())
-    for one in by:
-        judge(run, one.images, one.answers, progress=progress, **judging)
-    with RunFolder(run.path) as folder:
+                return _finished(run, folder, entries)
+    ready = _Ready(planned, progress or Progress())
+    with RunFolder(planned.path, planned.described, writable=True) as folder:
+        _overlapped(ready, folder, by, judging)
         scores = tuple(write_scores(run.data, folder, entry, Scoring()) for entry in entries)
         reports = tuple(write_report(run.data, folder, entry) for entry in entries)
-    if not any(status in RETRIED for one in scores for status in unscored(one)):
-        with RunFolder(run.path, writable=True) as folder:
+        if not any(status in RETRIED for one in scores for status in unscored(one)):
             note_finished(folder, asked)
     return Evaluation(run, scores, reports)
+
+
+def _overlapped(ready: _Ready, folder: RunFolder, by: Sequence[Judges], judging: Judging) -> None:
+    """Roll out a window while those before it are judged."""
+    tracks = [one.track for one in ready.planned.settings]
+    with Loop() as loop:
+        benches = [judging.bench(folder, one, ready.planned.data, len(tracks), ready.progress) for one in by]
+        waiting: deque[Future[None]] = deque()
+        for window in ready.windows(folder):
+            waiting.extend(loop.submit(bench.judge(window, tracks)) for bench in benches)
+            while len(waiting) > AHEAD * len(benches):
+                waiting.popleft().result()
+        for judged in waiting:
+            judged.result()
 
 
 def _finished(run: Run, folder: RunFolder, entries: Sequence[Mapping[str, Any]]) -> Evaluation:

@@ -33,6 +33,7 @@ class Settings:
     Args:
         history: one of HISTORIES.
         placement: one of PLACEMENTS.
+        drawing_placement: the placement in requests to draw; None: the same.
         max_images: more available images than this turn `interleaved` and `front` into `concatenate`; None: no limit.
         seed: the base seed.
         sample: which of several generations of the same item.
@@ -43,6 +44,7 @@ class Settings:
     max_images: int | None = None
     seed: int = 0
     sample: int = 0
+    drawing_placement: str | None = None
 
     @property
     def track(self) -> str:
@@ -54,9 +56,11 @@ class Settings:
         return track(self.history, self.sample)
 
     def __post_init__(self) -> None:
-        for name, allowed in (("history", HISTORIES), ("placement", PLACEMENTS)):
+        allowed_for = {"history": HISTORIES, "placement": PLACEMENTS, "drawing_placement": (None, *PLACEMENTS)}
+        for name, allowed in allowed_for.items():
             if getattr(self, name) not in allowed:
-                raise SpecError(f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+                known = ", ".join(filter(None, allowed))
+                raise SpecError(f"{name}: expected one of {known}, got {getattr(self, name)!r}")
         if self.max_images is not None and self.max_images < 1:
             raise SpecError(f"max_images: expected 1 or more, or None, got {self.max_images}; see placement text_only")
 
@@ -216,7 +220,8 @@ class Storyteller:
         size: tuple[int, int] | None = None,
         question: str | None = None,
     ) -> Request:
-        messages, images = place(view, self.settings.placement, self.settings.max_images)
+        drawing = self.settings.drawing_placement if expects == "images" else None
+        messages, images = place(view, drawing or self.settings.placement, self.settings.max_images)
         content = [
             [[message.role, [[part.type, part.text, part.index] for part in message.content]] for message in messages],
             [[image.sha256, image.labels] for image in images],

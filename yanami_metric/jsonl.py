@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from yanami_dataset.errors import RunFolderError
@@ -28,6 +29,7 @@ class JsonLines:
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self.path = path
+        self._lock = Lock()
         self._offsets: dict[str, array[int]] = {}
         self._end = self._scan()
         self._writer = path.open("ab") if writable else None
@@ -63,14 +65,16 @@ class JsonLines:
         if next(iter(record)) != "dialogue":
             raise ValueError(f"expected a record that starts with its dialogue, got keys {list(record)}")
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
-        self._writer.write(line)
-        self._writer.flush()
-        self._note(record["dialogue"], self._end)
-        self._end += len(line)
+        with self._lock:  # a rollout writes while a judge reads
+            self._writer.write(line)
+            self._writer.flush()
+            self._note(record["dialogue"], self._end)
+            self._end += len(line)
 
     def of(self, dialogue: str) -> list[dict[str, Any]]:
         """The records of one dialogue in the order they were written."""
-        return list(self._read(self._offsets.get(dialogue, ())))
+        with self._lock:
+            return list(self._read(self._offsets.get(dialogue, ())))
 
     def __len__(self) -> int:
         return sum(len(offsets) for offsets in self._offsets.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,7 +29,11 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for the result of a coroutine."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine and go on; the future holds its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def __exit__(self, *_: object) -> None:
         self.run(_end_others())  # after Ctrl-C there are calls in flight, whose connections want closing

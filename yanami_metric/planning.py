@@ -50,9 +50,10 @@ class Conditions:
     def settings(self, model: Model) -> list[Settings]:
         """One for each history mode and generation."""
         placement = self.placement or model.caps.placement
+        drawing = None if self.placement else model.caps.drawing_placement
         limit = self.max_images if self.max_images is not None else model.caps.max_images or None
         return [
-            Settings(history, placement, limit, self.seed, sample)
+            Settings(history, placement, limit, self.seed, sample, drawing)
             for history in self.histories
             for sample in range(self.generations)
         ]
@@ -93,12 +94,17 @@ class Plan:
             },
             "data": self.data.settings,
             "placement": first.placement,
+            "drawing_placement": first.drawing_placement,
             "max_images": first.max_images,
             "seed": first.seed,
         }
 
     def models(self) -> dict[str, Model]:
-        """The model for each history mode: one that has `prepare` looks at the dialogues first."""
+        """The model for each history mode: one that has `prepare` looks at the dialogues first.
+
+        Raises:
+            ModelError: the model can't be used with these dialogues.
+        """
         prepare: Callable[[Data, str], Model] | None = getattr(self.model, "prepare", None)
         return {h: prepare(self.data, h) if prepare else self.model for h in self.conditions.histories}
 

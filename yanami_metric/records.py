@@ -95,12 +95,14 @@ class Output:
 class Caps:
     """What a model can do; checked before a run starts. None means no limit that is known.
 
-    `placement` is where it wants images if the user doesn't say (one of PLACEMENTS). `honours_images` is False for a
-    model that draws without looking at input images. `min_side` is in pixels, `max_prompt_tokens` in its own tokens.
+    `placement` is where it wants images if the user doesn't say (one of PLACEMENTS), `drawing_placement` where it wants
+    them when it is to draw, if that differs. `honours_images` is False for a model that draws without looking at input
+    images. `min_side` is in pixels, `max_prompt_tokens` in its own tokens.
     """
 
     outputs: frozenset[str] = frozenset({"text", "images"})
     placement: str = "interleaved"
+    drawing_placement: str | None = None
     interleaved: bool = True
     multi_turn: bool = True
     min_images: int = 0

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from yanami_metric.models.thinking import split_thinking
 from yanami_metric.records import JudgeItem
+from yanami_metric.thinking import split_thinking
 
 MAX_REPLY = 1_000_000  # characters; a longer reply is no answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -31,26 +32,29 @@ def bars(*, quiet: bool) -> Progress:
     from yanami_metric.api import Progress
 
     class Bars(Progress):
-        bar: Any = None
+        def __init__(self) -> None:
+            self.bars: dict[str, Any] = {}
+            self.counts: dict[str, Counter[str]] = {}
 
         def start(self, what: str, total: int) -> None:
-            self.close()
-            self.bar = tqdm(total=total, desc=what, disable=quiet or None, unit="item", leave=False)
-            self.made = self.failed = 0
+            self.close(what)
+            self.counts[what] = Counter()
+            self.bars[what] = tqdm(total=total, desc=what, disable=quiet or None, unit="item", leave=False)
 
         def step(self, what: str, status: str, *, fresh: bool) -> None:
-            self.made += fresh
-            self.failed += status not in ("ok", "scored", "missing_output", "model_refused")
-            self.bar.set_postfix(made=self.made, failed=self.failed, refresh=False)
-            self.bar.update()
+            counts = self.counts[what]
+            counts["made"] += fresh
+            counts["failed"] += status not in ("ok", "scored", "missing_output", "model_refused")
+            self.bars[what].set_postfix(counts, refresh=False)
+            self.bars[what].update()
 
         def note(self, text: str) -> None:
             if not quiet:
                 typer.echo(f"note: {text}", err=True)
 
-        def close(self) -> None:
-            if self.bar is not None:
-                self.bar.close()
+        def close(self, what: str) -> None:
+            if what in self.bars:
+                self.bars.pop(what).close()
 
     return Bars()
 

@@ -50,7 +50,7 @@ def opened(model: Any, data: Lookup, options: Mapping[str, Any] | None = None) -
     if options:
         raise SpecError(f"options are for spec strings, got {', '.join(options)} with a {type(model).__name__}")
     name = f"{type(model).__module__}:{type(model).__qualname__}"
-    return Opened(check_model(_wrapped(model), name), name)
+    return Opened(check_model(_wrapped(model), name), name)  # its options are in its identity
 
 
 def open_model(spec: str, data: Lookup, options: Mapping[str, Any] | None = None) -> Model:
@@ -188,8 +188,9 @@ def check_model(model: Any, name: str) -> Model:
             faults.append(
                 f"caps.outputs: expected 'text' and/or 'images', got {', '.join(sorted(caps.outputs)) or 'none'}"
             )
-        if caps.placement not in PLACEMENTS:
-            faults.append(f"caps.placement: expected one of {', '.join(PLACEMENTS)}, got {caps.placement!r}")
+        for name_, value in (("placement", caps.placement), ("drawing_placement", caps.drawing_placement)):
+            if value not in PLACEMENTS and not (value is None and name_ == "drawing_placement"):
+                faults.append(f"caps.{name_}: expected one of {', '.join(PLACEMENTS)}, got {value!r}")
     identity = getattr(model, "identity", None)
     if not isinstance(identity, str) or not identity:
         faults.append(f"identity: expected a string that says what the weights are, got {identity!r}")

@@ -43,6 +43,7 @@ from yanami_dataset.errors import ModelError, SpecError
 from yanami_dataset.images import inspect
 from yanami_metric.models.child import Child, ChildFault
 from yanami_metric.models.command_protocol import PROTOCOL, answer_fault, read_hello, read_object, request_line
+from yanami_metric.models.identity import options_suffix
 from yanami_metric.records import Caps, ImageRef, Output, Request
 
 MAX_IMAGE = 256 << 20  # bytes of an image file that is read
@@ -93,7 +94,8 @@ class CommandModel:
         weakref.finalize(self, self._place.clear)
         try:
             _, self._introduced = self._start()
-            self.caps, self.identity = read_hello(self._introduced, tag)
+            self.caps, identity = read_hello(self._introduced, tag)
+            self.identity = identity + options_suffix({**self.load, **self.call})
         except (ChildFault, ModelError) as error:
             self._place.clear()
             raise ModelError(f"command:{shlex.join(self.argv)}: {error}") from error

@@ -15,8 +15,8 @@ from yanami_dataset.errors import ModelError
 from yanami_dataset.images import open_rgb
 from yanami_dataset.schema import Message, Part
 from yanami_metric.models.flatten import flatten
-from yanami_metric.models.thinking import is_tag, opening_tag, split_thinking
 from yanami_metric.records import ImageRef, Request
+from yanami_metric.thinking import is_tag, opening_tag, split_thinking
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -24,6 +24,7 @@ from yanami_metric.http_body import DataUri, DataUris, FormBody, json_body
 from yanami_metric.http_faults import HttpFault, quote
 from yanami_metric.loop import Loop
 from yanami_metric.models.flatten import flatten
+from yanami_metric.models.identity import options_suffix
 from yanami_metric.models.openai_options import CallOptions, Connection
 from yanami_metric.models.openai_replies import api_images_output, chat_images_output, failed, served, text_output
 from yanami_metric.records import Caps, Output, Request
@@ -71,7 +72,7 @@ class OpenAIModel:
             max_batch=self.connection.concurrency,
             seeded=self.call.seed,
         )
-        self.identity = " ".join(filter(None, [f"openai:{self.name}", tag]))
+        self.identity = " ".join(filter(None, [f"openai:{self.name}", tag])) + options_suffix(call or {})
         self.note = ""  # what the check before the run couldn't find out
         self._check = self.connection.check
         self._uris = DataUris()

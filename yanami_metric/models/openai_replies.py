@@ -13,8 +13,8 @@ from typing import Any
 
 from yanami_metric.http_body import decode_base64, decode_data_uri
 from yanami_metric.http_faults import FaultKind, HttpFault, fault_within, quote, refuses
-from yanami_metric.models.thinking import split_thinking
 from yanami_metric.records import Output
+from yanami_metric.thinking import split_thinking
 
 ADDRESS = (
     "the server sent the address of an image, which is not fetched: ask for its bytes, as a rule by "

@@ -54,8 +54,8 @@ class _Answer:
 class TransformersModel:
     """A model of transformers.
 
-    `caps.honours_images` is False for a class that draws without looking at input images (Janus, Emu3): it is then
-    given the dialogue's text alone, and the output's reason says so. Its answers do see the images. Answers are greedy
+    `caps.honours_images` is False for a class that draws without looking at input images (Janus, Emu3): its drawing
+    placement is text_only, as the paper runs Janus-Pro. Its answers do see the images. Answers are greedy
     unless `do_sample`; every sample is drawn with a generator of its own. In half precision images are drawn one at a
     time, as rounding in a batch can change a token and with it the rest of the image.
 
@@ -140,6 +140,7 @@ class TransformersModel:
         return Caps(
             outputs=outputs,
             placement="interleaved" if "text" in outputs else "text_only",
+            drawing_placement="text_only" if "images" in outputs else None,
             max_images=1 if set(self._source.kinds) & set(ONE_IMAGE) else None,
             max_prompt_tokens=min(known, default=None),
             max_batch=self._max_batch,

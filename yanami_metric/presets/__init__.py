@@ -34,7 +34,7 @@ class Preset:
         name: the file's, without its ending.
         description: what the model is.
         spec: a model's spec string; `command:<argv>` where the program that runs the model has to be filled in.
-        placement: where images stand in what the model is given, one of PLACEMENTS.
+        placement: where images stand in what the model is given, one of PLACEMENTS; None: as its adapter has it.
         max_images: more images than this are shown as one grid; None: no limit of the preset's.
         load: options for loading.
         call: options for the model's call.
@@ -49,7 +49,7 @@ class Preset:
     name: str
     description: str
     spec: str
-    placement: str = "interleaved"
+    placement: str | None = None
     max_images: int | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
     call: Mapping[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Preset:
         for name in ("description", "spec"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 yield f"{name}: expected a text, got {getattr(self, name)!r}"
-        if self.placement not in PLACEMENTS:
+        if self.placement is not None and self.placement not in PLACEMENTS:
             yield f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}"
         if self.max_images is not None and (type(self.max_images) is not int or self.max_images < 1):
             yield f"max_images: expected a whole number of 1 or more, or null, got {self.max_images!r}"
