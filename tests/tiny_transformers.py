@@ -56,8 +56,8 @@ def widen(model: Any, seed: int) -> None:
             parameter.normal_(0, 0.3)
 
 
-def llava(folder: Path, seed: int = 0, template: str | None = TEMPLATE) -> Path:
-    """A LLaVA: CLIP with four patches, a two-layer Llama."""
+def llava(folder: Path, seed: int = 0, template: str | None = TEMPLATE, positions: int = POSITIONS) -> Path:
+    """A LLaVA: CLIP with four patches, a two-layer Llama that looks at so many tokens."""
     from transformers import (
         CLIPImageProcessorPil,
         CLIPVisionConfig,
@@ -76,7 +76,12 @@ def llava(folder: Path, seed: int = 0, template: str | None = TEMPLATE) -> Path:
         image_size=SIDE,
         patch_size=PATCH,
     )
-    text = LlamaConfig(vocab_size=len(tokens), pad_token_id=tokens.pad_token_id, **_ids(tokens), **_TEXT)
+    text = LlamaConfig(
+        vocab_size=len(tokens),
+        pad_token_id=tokens.pad_token_id,
+        **_ids(tokens),
+        **{**_TEXT, "max_position_embeddings": positions},
+    )
     config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=tokens.image_token_id)
     model = LlavaForConditionalGeneration(config)
     size = {"height": SIDE, "width": SIDE}

@@ -88,6 +88,20 @@ class Chat:
         named = (getattr(each, "image_token", None) for each in (self.processor, self.tokenizer))
         return next((str(token) for token in named if token), "")
 
+    @property
+    def takes_system(self) -> bool:
+        """Whether the chat template writes what a system message says; some refuse it, some leave it out."""
+        from jinja2 import TemplateError
+
+        if not self.has_template:
+            return False
+        said = "Two\nlines."  # as text, not as a list that is printed
+        chat = [{"role": role, "content": [{"type": "text", "text": said}]} for role in ("system", "user")]
+        try:
+            return self.render(chat).count(said) == len(chat)
+        except (TemplateError, TypeError):  # raise_exception(), or content added to a string
+            return False
+
     def refusal(self, request: Request) -> str:
         """Why a request can't be put to this processor at all; empty if it can."""
         if request.images and not self.has_template and not self.placeholder:

@@ -51,6 +51,15 @@ class _Answer:
     cut: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer and its tokens: of the prompt, its images included, and new ones. 0 where nothing was generated."""
+
+    output: Output
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
 class TransformersModel:
     """A model of transformers.
 
@@ -212,12 +221,34 @@ class TransformersModel:
             else:
                 ready[i] = prompt
         for batch in self._batches(requests, ready):
-            given = self._answers([requests[i] for i in batch], [ready[i] for i in batch])
-            outputs |= dict(zip(batch, given, strict=True))
+            told = self._answers([requests[i] for i in batch], [ready[i] for i in batch])
+            outputs |= {i: one.output for i, one in zip(batch, told, strict=True)}
         drawing = [i for i in ready if requests[i].expects == "images"]
         given = self._drawings([requests[i] for i in drawing], [ready[i] for i in drawing])
         outputs |= dict(zip(drawing, given, strict=True))
         return [outputs[i] for i in range(len(requests))]
+
+    def tell(self, request: Request) -> Told:
+        """The answer to one request, as `generate` gives it, with its tokens counted."""
+        prompt = self._prepared(request)
+        if isinstance(prompt, str):
+            return Told(Output(status="unsupported", reason=prompt))
+        return self._answers([request], [prompt])[0]
+
+    @property
+    def takes_system(self) -> bool:
+        """Whether the first message may have the role "system": whether the chat template has a place for it."""
+        return self._chat.takes_system
+
+    @property
+    def has_template(self) -> bool:
+        """Whether there is a chat template, the processor's or one given as an option."""
+        return self._chat.has_template
+
+    @property
+    def max_new_tokens(self) -> int:
+        """The most tokens of an answer."""
+        return int(self._generate["max_new_tokens"])
 
     def _batches(self, requests: Sequence[Request], ready: Mapping[int, Prompt]) -> list[list[int]]:
         """What can be answered together: texts with images, texts without; alone where nothing can be padded."""
@@ -226,7 +257,7 @@ class TransformersModel:
         size = self._max_batch if self._chat.can_pad else 1
         return [group[start : start + size] for group in groups for start in range(0, len(group), size)]
 
-    def _answers(self, requests: Sequence[Request], prompts: Sequence[Prompt]) -> list[Output]:
+    def _answers(self, requests: Sequence[Request], prompts: Sequence[Prompt]) -> list[Told]:
         inputs = self._chat.encode([prompt.text for prompt in prompts], decoded(prompts))
         lengths = inputs["attention_mask"].sum(dim=-1).tolist()
         limit = self._text_limit
@@ -234,16 +265,20 @@ class TransformersModel:
         if not all(fits):  # a processor that makes more of several images than of each alone
             return self._those_that_fit(requests, prompts, lengths, fits)
         rows = self._complete(inputs, [request.seeds[0] for request in requests])
-        return [self._output(row, prompt) for row, prompt in zip(rows, prompts, strict=True)]
+        ends = _ends(self._weights.generation_config)
+        return [
+            Told(self._output(row, prompt), length, _generated(row.tokens, ends))
+            for row, prompt, length in zip(rows, prompts, lengths, strict=True)
+        ]
 
     def _those_that_fit(
         self, requests: Sequence[Request], prompts: Sequence[Prompt], lengths: Sequence[int], fits: Sequence[bool]
-    ) -> list[Output]:
+    ) -> list[Told]:
         kept = [i for i, fit in enumerate(fits) if fit]
         answers = iter(self._answers([requests[i] for i in kept], [prompts[i] for i in kept]) if kept else ())
         reasons = [f"the prompt is too long: {tokens} tokens, the model takes {self._text_limit}" for tokens in lengths]
         return [
-            next(answers) if fit else Output(status="unsupported", reason=reason)
+            next(answers) if fit else Told(Output(status="unsupported", reason=reason))
             for fit, reason in zip(fits, reasons, strict=True)
         ]
 
@@ -337,6 +372,11 @@ def _prefixed(options: dict[str, Any], prefix: str) -> dict[str, Any]:
 def _ends(config: Any) -> set[int]:
     ends = config.eos_token_id
     return set(ends) if isinstance(ends, list) else {ends}
+
+
+def _generated(tokens: Sequence[int], ends: set[int]) -> int:
+    """How many tokens a row has up to its end; what follows is padding."""
+    return next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
 
 
 def _shortened(prompt: Prompt) -> str:
