@@ -22,6 +22,7 @@ from yanami_dataset import __version__
 from yanami_dataset.errors import MissingExtraError, SpecError
 from yanami_metric.http_body import Body
 from yanami_metric.http_faults import PASSING, HttpFault, fault_of, fault_within, parse, quote
+from yanami_metric.http_local import local_resolver
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -149,6 +150,7 @@ class Client:
         key: sent with every request to that server.
         policy: time-outs, sizes and retries.
         on_fault: told of every failed attempt, also of those that are tried again.
+        local_only: names that mean addresses elsewhere than `http_local` allows mean nothing.
 
     Raises:
         SpecError: the address can't be used.
@@ -162,8 +164,10 @@ class Client:
         policy: Policy | None = None,
         *,
         on_fault: Callable[[HttpFault], None] = lambda fault: None,
+        local_only: bool = False,
     ) -> None:
         require_aiohttp()
+        self.local_only = local_only
         self.base, self.key, self.policy, self.on_fault = base_url(base), key, policy or Policy(), on_fault
 
     async def __aenter__(self) -> Client:
@@ -171,7 +175,7 @@ class Client:
 
         self._session = aiohttp.ClientSession(
             # no limit of its own: time in its queue would count as time of the server
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, resolver=local_resolver() if self.local_only else None),
             timeout=aiohttp.ClientTimeout(total=self.policy.timeout, sock_connect=self.policy.connect_timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={

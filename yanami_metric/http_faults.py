@@ -17,7 +17,7 @@ from yanami_dataset.errors import YanamiError
 
 FaultKind = Literal[
     "refused",  # moderation or a content filter: final
-    "too_large",  # 413: the request has too many bytes
+    "too_large",  # 413: the request, or an image in it, has too many bytes
     "too_long",  # more tokens or images than the model takes
     "bad_image",  # the server can't read an image that we sent
     "auth",  # the key is wrong, missing or may not do this
@@ -54,11 +54,10 @@ _CODES: dict[FaultKind, tuple[str, ...]] = {
         "safety",
         "sensitive_content_detected",
     ),
-    "too_large": ("request_too_large", "request_entity_too_large", "payload_too_large"),
+    "too_large": ("request_too_large", "request_entity_too_large", "payload_too_large", "image_too_large"),
     "too_long": ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length", "too_many_images"),
     "bad_image": (
         "image_parse_error",
-        "image_too_large",
         "image_too_small",
         "invalid_base64_image",
         "invalid_image",

@@ -9,28 +9,27 @@ the options are `openai_options`'.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
-import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from yanami_dataset.errors import DataError, ModelError, SpecError
+from yanami_dataset.errors import DataError
 from yanami_dataset.images import media_type
 from yanami_dataset.schema import Part
-from yanami_metric.http import KEY_VARIABLE, Client, base_url, require_aiohttp
+from yanami_metric.http import Client, require_aiohttp
 from yanami_metric.http_body import DataUri, DataUris, FormBody, json_body
-from yanami_metric.http_faults import HttpFault, quote
+from yanami_metric.http_chat import served
+from yanami_metric.http_faults import HttpFault
+from yanami_metric.http_server import CHAT, Preflight, split_spec
 from yanami_metric.loop import Loop
 from yanami_metric.models.flatten import flatten
 from yanami_metric.models.identity import options_suffix
-from yanami_metric.models.openai_options import CallOptions, Connection
-from yanami_metric.models.openai_replies import api_images_output, chat_images_output, failed, served, text_output
+from yanami_metric.models.openai_options import CallOptions, read_connection
+from yanami_metric.models.openai_replies import api_images_output, chat_images_output, failed, text_output
 from yanami_metric.records import Caps, Output, Request
 
-CHAT, EDITS, GENERATIONS = "/chat/completions", "/images/edits", "/images/generations"
-_UNCHECKED = "--set load.check=false goes on without asking"
+EDITS, GENERATIONS = "/images/edits", "/images/generations"
 
 
 class OpenAIModel:
@@ -60,16 +59,13 @@ class OpenAIModel:
         tag: str | None = None,
     ) -> None:
         require_aiohttp()
-        found = re.fullmatch(r"(.+?)@(https?://.*)", spec, re.IGNORECASE)
-        if found is None:
-            raise SpecError("expected openai:<model>@<base url>, such as openai:qwen@http://localhost:8000/v1")
-        self.name, self._base = found[1], base_url(found[2])
-        self.connection = Connection.read(load or {})
+        self.name, base = split_spec(spec)
+        self.connection, concurrency = read_connection(base, load or {})
         self.call = CallOptions.read(call or {})
         self.caps = Caps(
             outputs=self.call.outputs,
             max_images=self.call.max_images,
-            max_batch=self.connection.concurrency,
+            max_batch=concurrency,
             seeded=self.call.seed,
         )
         self.identity = " ".join(filter(None, [f"openai:{self.name}", tag])) + options_suffix(call or {})
@@ -93,8 +89,17 @@ class OpenAIModel:
         Raises:
             ModelError: a wrong key, model or URL, or no server.
         """
+        path = CHAT if self.call.answer or self.call.draw == "chat" else GENERATIONS
         with Loop() as loop:
-            return loop.run(self._preflight())
+            return loop.run(Preflight(self.name, self.connection, path).ask())
+
+    def keep_local(self) -> None:
+        """Refuse any address that is neither loopback nor private, now and at every connection.
+
+        Raises:
+            SpecError: the server's is.
+        """
+        self.connection = self.connection.kept_local()
 
     def generate(self, requests: Sequence[Request]) -> list[Output]:
         """One output per request, at most `caps.max_batch` of them at a time."""
@@ -103,7 +108,7 @@ class OpenAIModel:
 
     async def _all(self, requests: Sequence[Request]) -> list[Output]:
         gate = asyncio.Semaphore(self.caps.max_batch)
-        async with Client(self._base, self.connection.key, self.connection.policy) as client:
+        async with self.connection.client() as client:
             return await asyncio.gather(*(self._one(client, gate, request) for request in requests))
 
     async def _one(self, client: Client, gate: asyncio.Semaphore, request: Request) -> Output:
@@ -177,45 +182,6 @@ class OpenAIModel:
         body = FormBody(fields, [(name, media_type(image), image) for image in data])
         return await self._asked(client.post(EDITS, body), api_images_output)
 
-    # The check before the run
-
-    async def _preflight(self) -> str:
-        policy = self.connection.policy
-        brief = replace(policy, attempts=min(2, policy.attempts), timeout=min(60.0, policy.timeout))
-        async with Client(self._base, self.connection.key, brief) as client:
-            try:
-                names = _listed(await client.get("/models"))
-            except HttpFault as fault:
-                if fault.kind == "rate_limit":
-                    return f"whether the server has the model {self.name!r} is not known: {fault.reason}"
-                if fault.status not in (404, 405, 501):
-                    raise ModelError(f"openai:{self.name} can't be used: {self._why(fault)} ({_UNCHECKED})") from None
-                return await self._reach(client)
-        if names and self.name not in names:
-            near = quote(", ".join(difflib.get_close_matches(self.name, names, 5, 0)))
-            raise ModelError(f"the server has no model {self.name!r} but {len(names)} others: {near} ({_UNCHECKED})")
-        return "" if names else f"the server lists no models, so that it has {self.name!r} is not known"
-
-    async def _reach(self, client: Client) -> str:
-        """Without a list of models: an empty request tells whether anybody takes such requests at this address."""
-        path = CHAT if self.call.answer or self.call.draw == "chat" else GENERATIONS
-        try:
-            await client.post(path, json_body({}, self._uris))
-        except HttpFault as fault:
-            if fault.kind in ("auth", "not_found", "redirect", "connection", "timeout"):
-                raise ModelError(f"openai:{self.name} can't be used: {self._why(fault)} ({_UNCHECKED})") from None
-        return f"the server doesn't list its models, so that it has {self.name!r} is not known"
-
-    def _why(self, fault: HttpFault) -> str:
-        key = self.connection.key
-        if fault.kind == "auth" and key:
-            return f"the server doesn't take the key in {key.variable}: {fault.reason}"
-        if fault.kind == "auth":
-            return f"the server wants a key: set {key.variable or KEY_VARIABLE} ({fault.reason})"
-        if fault.kind in ("not_found", "malformed"):
-            return f"no such server at the base URL, which as a rule ends in /v1: {fault.reason}"
-        return fault.reason
-
 
 def _part(part: Part, request: Request) -> dict[str, Any]:
     if part.index is None:
@@ -226,12 +192,6 @@ def _part(part: Part, request: Request) -> dict[str, Any]:
 def _label(part: Part, request: Request) -> Iterator[dict[str, Any]]:
     for label in request.images[part.index].labels[:1] if part.index is not None else ():
         yield {"type": "text", "text": f"Image {label}:"}
-
-
-def _listed(reply: Any) -> list[str]:
-    models = reply.get("data") if isinstance(reply, dict) else None
-    found = [model.get("id") for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-    return [name for name in found if isinstance(name, str)]
 
 
 def _together(outputs: Sequence[Output]) -> Output:

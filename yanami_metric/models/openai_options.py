@@ -28,44 +28,23 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from yanami_dataset.errors import SpecError
-from yanami_metric.http import KEY_VARIABLE, Key, Policy
+from yanami_metric.http_server import Connection
 
 OPENAI_SIZES = ("1024x1024", "1536x1024", "1024x1536")
 _OURS = ("model", "messages", "prompt", "image", "n", "stream", "tools")  # fields that are no options
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """The options for loading, as this module's docstring has them."""
+def read_connection(base: str, options: Mapping[str, Any]) -> tuple[Connection, int]:
+    """The options for loading, as this module's docstring has them: how the server is reached, and calls at a time.
 
-    key: Key
-    policy: Policy
-    concurrency: int
-    check: bool
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Connection:
-        """From the options as a user gives them.
-
-        Raises:
-            SpecError: an unknown option, a value that makes no sense, or a variable that is named and not set.
-        """
-        rest = dict(options)
-        variable, concurrency = rest.pop("key_env", KEY_VARIABLE), rest.pop("concurrency", 8)
-        check = rest.pop("check", True)
-        if variable is not None and not isinstance(variable, str):
-            raise SpecError(f"load.key_env: expected the name of a variable or null, got {type(variable).__name__}")
-        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-            raise SpecError(f"load.concurrency: expected a whole number of 1 or more, got {concurrency!r}")
-        if not isinstance(check, bool):
-            raise SpecError(f"load.check: expected true or false, got {check!r}")
-        known = [f.name for f in fields(Policy)]
-        if unknown := [name for name in rest if name not in known]:
-            expected = ", ".join(["key_env", "concurrency", "check", *known])
-            raise SpecError(f"load.{unknown[0]}: unknown, expected one of {expected}")
-        return cls(
-            Key(variable, required="key_env" in options and variable is not None), Policy(**rest), concurrency, check
-        )
+    Raises:
+        SpecError: an unknown option, a value that makes no sense, or a variable that is named and not set.
+    """
+    rest = dict(options)
+    concurrency = rest.pop("concurrency", 8)
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise SpecError(f"load.concurrency: expected a whole number of 1 or more, got {concurrency!r}")
+    return Connection.read(base, rest, ("concurrency",)), concurrency
 
 
 @dataclass(frozen=True, slots=True)

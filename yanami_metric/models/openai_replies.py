@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from yanami_metric.http_body import decode_base64, decode_data_uri
-from yanami_metric.http_faults import FaultKind, HttpFault, fault_within, quote, refuses
+from yanami_metric.http_chat import declined, first_choice, keys, message_of, texts
+from yanami_metric.http_faults import FaultKind, HttpFault, quote
 from yanami_metric.records import Output
 from yanami_metric.thinking import split_thinking
 
@@ -43,11 +44,11 @@ def text_output(reply: Any) -> Output:
     >>> text_output({"choices": [{"message": {"content": "<think>a cat?</think>A cat."}}]}).text
     'A cat.'
     """
-    choice = _choice(reply)
-    message = _message(choice)
+    choice = first_choice(reply)
+    message = message_of(choice)
     thinking, text = _spoken(message)
-    if declined := _declined(choice, message):
-        return Output(text=text or None, thinking=thinking, status="model_refused", reason=declined)
+    if why := declined(choice, message):
+        return Output(text=text or None, thinking=thinking, status="model_refused", reason=why)
     cut = choice.get("finish_reason") == "length"
     if not text:
         return _no_answer(thinking, cut=cut)
@@ -60,14 +61,14 @@ def chat_images_output(reply: Any) -> Output:
     Raises:
         HttpFault: the reply isn't one.
     """
-    choice = _choice(reply)
-    message = _message(choice)
+    choice = first_choice(reply)
+    message = message_of(choice)
     thinking, text = _spoken(message)
     images, reason = _decoded(_shown(message, text))
     text = _URI.sub("[image]", text)
-    declined = _declined(choice, message)
-    if declined and not any(images):
-        return Output(text=text or None, thinking=thinking, status="model_refused", reason=declined)
+    why = declined(choice, message)
+    if why and not any(images):
+        return Output(text=text or None, thinking=thinking, status="model_refused", reason=why)
     if images:
         return Output(images, text or None, thinking, reason=reason)
     if not text:
@@ -83,52 +84,11 @@ def api_images_output(reply: Any) -> Output:
     """
     data = reply.get("data") if isinstance(reply, dict) else None
     if not isinstance(data, list):
-        raise HttpFault("malformed", f"expected a list of images as `data`, got {_keys(reply)}")
+        raise HttpFault("malformed", f"expected a list of images as `data`, got {keys(reply)}")
     if not data:
         return Output(status="model_refused", reason="empty reply: no image and no reason")
     images, reason = _decoded(iter(data))
     return Output(images, reason=reason)
-
-
-def served(reply: Any, asked: str) -> str:
-    """What the server says answered, where that says more than the name asked for.
-
-    >>> served({"model": "m-2026-11-01", "system_fingerprint": "fp_1"}, "m")
-    'served by m-2026-11-01, fp_1'
-    """
-    named = [reply.get(name) for name in ("model", "system_fingerprint")] if isinstance(reply, dict) else []
-    said = [quote(name)[:100] for name in named if isinstance(name, str) and name and name != asked]
-    return f"served by {', '.join(said)}" if said else ""
-
-
-def _choice(reply: Any) -> Mapping[str, Any]:
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-        raise HttpFault("malformed", f"expected a list of objects as `choices`, got {_keys(reply)}")
-    choice: Mapping[str, Any] = choices[0] if choices else {}  # none at all is how some send what a filter emptied
-    if fault := fault_within(choice):
-        raise fault
-    return choice
-
-
-def _message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    message = choice.get("message")
-    return message if isinstance(message, dict) else {}
-
-
-def _keys(reply: Any) -> str:
-    return f"the keys {quote(', '.join(map(str, reply)))}" if isinstance(reply, dict) else type(reply).__name__
-
-
-def _declined(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str:
-    """Why the model or a filter declined; empty if none did."""
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal.strip():
-        return f"refused: {quote(refusal)}"
-    reasons = [choice.get(name) for name in ("finish_reason", "native_finish_reason")]
-    return (
-        f"held back by the server's filter ({', '.join(map(str, filter(None, reasons)))})" if refuses(*reasons) else ""
-    )
 
 
 def _no_answer(thinking: str | None, *, cut: bool) -> Output:
@@ -145,8 +105,8 @@ def _spoken(message: Mapping[str, Any]) -> tuple[str | None, str]:
     parts = _parts(message)
     beside = [message.get(name) for name in ("reasoning_content", "reasoning")]  # one of them: some send it as both
     apart = [value for value in beside if isinstance(value, str)][:1]
-    apart += ["".join(_texts(part.get("thinking"))) for part in parts if part.get("type") == "thinking"]
-    inside, answer = split_thinking("".join(_texts(message.get("content"))))
+    apart += ["".join(texts(part.get("thinking"))) for part in parts if part.get("type") == "thinking"]
+    inside, answer = split_thinking("".join(texts(message.get("content"))))
     thinking = "\n".join(text.strip() for text in (*apart, inside) if text and text.strip())
     return thinking or None, answer
 
@@ -154,16 +114,6 @@ def _spoken(message: Mapping[str, Any]) -> tuple[str | None, str]:
 def _parts(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = message.get("content")
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _texts(content: Any) -> Iterator[str]:
-    """The text of a string or of a list of parts."""
-    if isinstance(content, str):
-        yield content
-    for part in content if isinstance(content, list) else ():
-        text = part.get("text") if isinstance(part, dict) else part
-        if isinstance(text, str):
-            yield text
 
 
 def _shown(message: Mapping[str, Any], text: str) -> Iterator[Any]:
