@@ -141,12 +141,13 @@ class RunFolder:
 
     def _agree(self, settings: Mapping[str, Any] | None) -> dict[str, Any]:
         file = self.path / "run.json"
-        if settings is None or file.is_file():
+        asked = json.loads(json.dumps(settings))  # as it will be read back: tuples are lists
+        if asked is None or file.is_file():
             meta: dict[str, Any] = json.loads(file.read_text())
         else:
-            meta = {"schema": SCHEMA, "settings": settings, "made_with": _versions(), "judges": []}
+            meta = {"schema": SCHEMA, "settings": asked, "made_with": _versions(), "judges": []}
             self.write_json("run.json", meta)
-        asked = meta["settings"] if settings is None else json.loads(json.dumps(settings))
+        asked = meta["settings"] if asked is None else asked
         differences = _differences("", meta["settings"], asked)
         if differences:
             listed = "\n  ".join(differences)
