@@ -275,6 +275,19 @@ def test_overwritten_weights_make_new_outputs_and_a_copy_elsewhere_does_not(fold
         assert distance(drawn(after)[key], drawn(before)[key]) > 2
 
 
+def test_a_hub_model_in_the_cache_is_its_commit_wherever_the_branch_goes(folders, tmp_path):
+    commits = ["1" * 40, "2" * 40]
+    repository = tmp_path / "models--org--tiny"
+    for commit in commits:
+        shutil.copytree(folders("pix2pix"), repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    for commit in commits:
+        (repository / "refs" / "main").write_text(commit)
+        model = DiffusersModel("org/tiny", load={"cache_dir": str(tmp_path)}, call=tiny.PIX2PIX_CALL)
+        assert model.identity.startswith(f"hub:org/tiny@{commit}")
+        assert model.generate([request(images=[picture(1)])])[0].status == "ok"
+
+
 def test_identity_holds_what_changes_an_image_and_not_where_it_is_drawn(folders):
     first = klein(folders).identity
     assert klein(folders, load={"device": "cpu"}).identity == first
@@ -293,10 +306,23 @@ def test_a_pipeline_object_works_as_it_is(folders, tmp_path, capfd):
     capfd.readouterr()
     DiffusersModel(pipeline).generate([request(images=[picture(1)])])
     assert capfd.readouterr() == ("", "")  # no progress bar
-    assert pipeline._progress_bar_config == {}
+    assert pipeline._progress_bar_config == {}  # it is the user's
     with torch.no_grad():
         other.unet.conv_in.bias += 0.1
     assert DiffusersModel(pipeline).identity != DiffusersModel(other).identity
+
+
+def test_a_pipeline_warns_once_and_not_with_every_image(folders, caplog):
+    from diffusers.utils import logging
+
+    model = kontext(folders)  # says in every call that it adjusts a size
+    logging.enable_propagation()
+    try:
+        model.generate([request(images=[picture(i)], size=(90, 64), seed=i) for i in range(3)])
+        model.generate([request(images=[picture(9)], size=(90, 64))])
+    finally:
+        logging.disable_propagation()
+    assert len({id(record) for record in caplog.records if "have been adjusted" in record.message}) == 1
 
 
 # What a class can't take
@@ -326,13 +352,13 @@ def test_prompts_are_counted_as_the_pipeline_counts_them(folders):
     for limit, fault in ((exactly, ""), (exactly - 1, f"the prompt has {exactly} tokens")):
         cut = DiffusersModel(pipeline, call=tiny.KLEIN_CALL | {"max_sequence_length": limit})
         assert cut.unsupported(request()).startswith(fault) and bool(cut.unsupported(request())) == bool(fault)
-    assert pix2pix(folders).caps.max_prompt_tokens == 300  # its tokenizer's
+    assert pix2pix(folders).caps.max_prompt_tokens == 600  # its tokenizer's
 
 
 def test_tokenizers_are_read_without_the_weights(folders, tmp_path):
     shutil.copytree(folders("pix2pix"), tmp_path / "half", ignore=shutil.ignore_patterns("*.safetensors"))
     model = DiffusersModel(tmp_path / "half", call=tiny.PIX2PIX_CALL)
-    assert "the pipeline cuts at 300" in model.unsupported(request("long " * 100, [picture(1)]))
+    assert "the pipeline cuts at 600" in model.unsupported(request("long " * 150, [picture(1)]))
     with pytest.raises(ModelError, match="only safetensors"):
         model.generate([request(images=[picture(1)])])
 

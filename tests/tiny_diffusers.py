@@ -206,7 +206,7 @@ def _stable_diffusion(kind: Any, channels: int) -> Any:
     from diffusers import DDIMScheduler, UNet2DConditionModel
 
     tokens = tokenizer({})
-    tokens.model_max_length = 300  # CLIP's is 77, of words; a byte-level tokenizer needs more
+    tokens.model_max_length = 600  # CLIP's is 77, of words; a byte-level tokenizer needs more
     unet = UNet2DConditionModel(
         block_out_channels=(8, 16),
         layers_per_block=1,

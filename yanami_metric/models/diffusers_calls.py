@@ -67,6 +67,8 @@ class Caller:
     def __init__(self, pipeline: Any, takes: PipelineClass, call: Mapping[str, Any], accepts: frozenset[str]) -> None:
         self.takes, self.call, self.accepts = takes, call, accepts
         self.pipeline = pipeline
+        self._first = True
+        self._generators = _global_generators(pipeline)
         self.without: Any = None if takes.no_image in ("", "itself") else _text_form(pipeline, takes.no_image)
 
     def draw(self, samples: Sequence[Sample]) -> list[Drawn]:
@@ -122,8 +124,9 @@ class Caller:
         if pipeline is not self.pipeline:
             names = inspect.signature(type(pipeline).__call__).parameters
             arguments = {name: value for name, value in arguments.items() if name in names}
-        with _quiet(pipeline), _own_noise(pipeline, samples[0].seed):
+        with _quiet(pipeline, warns=self._first), _own_noise(self._generators, samples[0].seed):
             result = pipeline(**arguments)
+        self._first = False  # its warnings about options and sizes would come with every call
         return _read(getattr(result, self.takes.output), getattr(result, "nsfw_content_detected", None), len(samples))
 
     def _prompt_and_images(self, samples: Sequence[Sample]) -> dict[str, Any]:
@@ -151,6 +154,14 @@ class Caller:
         return {"width": size[0], "height": size[1]}
 
 
+def _global_generators(pipeline: Any) -> list[Any]:
+    import torch
+
+    device = torch.device(getattr(pipeline, "_execution_device", "cpu"))
+    on_device = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
+    return [torch.default_generator, *on_device]
+
+
 def _text_form(pipeline: Any, name: str) -> Any:
     """The class that draws from text alone, made of the same components."""
     import diffusers
@@ -161,26 +172,34 @@ def _text_form(pipeline: Any, name: str) -> Any:
 
 
 @contextmanager
-def _quiet(pipeline: Any) -> Iterator[None]:
-    """The pipeline without its progress bar, which would mix with ours."""
-    before = getattr(pipeline, "_progress_bar_config", {})
+def _quiet(pipeline: Any, *, warns: bool) -> Iterator[None]:
+    """The pipeline without its progress bar, which would mix with ours, and, unless it `warns`, without warnings."""
+    import logging as levels
+
+    from diffusers.utils import logging
+
+    before, level = getattr(pipeline, "_progress_bar_config", {}), logging.get_verbosity()
     pipeline.set_progress_bar_config(**{**before, "disable": True})
+    if not warns:
+        logging.set_verbosity(max(level, levels.ERROR))
     try:
         yield
     finally:
         pipeline.set_progress_bar_config(**before)
+        logging.set_verbosity(level)
 
 
 @contextmanager
-def _own_noise(pipeline: Any, seed: int) -> Iterator[None]:
+def _own_noise(generators: Sequence[Any], seed: int) -> Iterator[None]:
     """Seed torch's global generators, from which some classes draw beside the sample's own, and put them back."""
-    import torch
-
-    device = torch.device(getattr(pipeline, "_execution_device", "cpu"))
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
+    states = [generator.get_state() for generator in generators]
+    for generator in generators:
+        generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
 
 def _read(images: Any, flagged: Sequence[bool] | None, count: int) -> list[Drawn]:
