@@ -188,3 +188,44 @@ def test_help_starts_fast_and_imports_nothing_heavy():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"numpy", "scipy", "pyarrow", "PIL", "datasets", "huggingface_hub", "evaluate", "torch", "pandas", "jinja2"}
     assert not heavy & {name.partition(".")[0] for name in loaded}
+
+
+def test_a_dry_run_says_what_would_be_asked_for_and_writes_nothing(tmp_path):
+    arguments = ("--model", "baseline:copy-last", "--limit", 8, "--history", "gt,self", "--price-image", "0.5")
+    told = yanami("rollout", "--dry-run", *arguments, cwd=tmp_path).stdout
+    images = [int(found) for found in re.findall(r"for (\d+) images, 32 answers; 0 outputs exist already", told)]
+    assert len(images) == 2 and f"price, if nothing exists already: {sum(images) / 2:.2f}" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_lists_adapters_classes_and_presets():
+    told = yanami("models").stdout
+    for name in ("diffusers", "command", "Flux2KleinPipeline", "OmniGenPipeline", "bagel", "qwen-image-edit-plus"):
+        assert f"  {name} " in told
+    assert "not run here" in told
+    known = json.loads(yanami("models", "--json").stdout)
+    assert set(known) == {"adapters", "pipeline classes of diffusers", "presets"}
+
+
+def test_a_preset_fills_in_what_the_options_leave_open(tmp_path):
+    done = yanami("eval", "--preset", "bagel", cwd=tmp_path, code=2)
+    assert "name the one that runs the model" in done.stderr  # a command: to be filled in
+    program = f"command:{sys.executable} {PHOTOS.parent / 'command_program.py'}"
+    os.environ["PYTHONPATH"] = str(ROOT / "yanami_metric" / "models")
+    try:
+        yanami("rollout", "--preset", "omnigen2", "--model", program, "--limit", 1, "--set", "answer=x", cwd=tmp_path)
+    finally:
+        del os.environ["PYTHONPATH"]
+    settings = json.loads((tmp_path / "runs/mini-limit1/omnigen2/run.json").read_text())["settings"]
+    assert (settings["placement"], settings["max_images"]) == ("front", 3)
+    assert settings["model"]["options"] == {
+        "num_inference_steps": 50,
+        "text_guidance_scale": 4.0,
+        "align_res": False,
+        "answer": "x",
+    }
+
+
+def test_keys_are_not_taken_as_options(tmp_path):
+    done = yanami("eval", "--model", "openai:m@http://127.0.0.1:1/v1", "--set", "api_key=sk-123", cwd=tmp_path, code=2)
+    assert "keys come from the environment" in done.stderr and "sk-123" not in done.stderr
