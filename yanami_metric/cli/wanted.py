@@ -42,7 +42,7 @@ class Wanted:
         from yanami_metric.data import open_data
         from yanami_metric.models import Opened, open_model
 
-        spec = model
+        spec, asked = model, given.placement
         if preset is not None:
             spec, options, given = _with_preset(preset, model, options, given)
         if spec is None:
@@ -56,7 +56,7 @@ class Wanted:
             "max_images": given.max_images,
             "seed": given.seed,
             "generations": given.generations,
-            "out": self._folder(data, preset or spec, given.placement, alone=alone),
+            "out": self._folder(data, preset or spec, asked, alone=alone),
         }
 
     def _folder(self, data: Any, name: str, placement: str | None, *, alone: bool) -> Path:
