@@ -65,17 +65,21 @@ def resampled_ratios(
     step = max(1, cells // max(1, dialogues))
     for start in range(0, resamples if dialogues else 0, step):
         stop = min(start + step, resamples)
-        sums[start:stop] = _weights(dialogues, stop - start, rng) @ both
+        sums[start:stop] = drawn(dialogues, stop - start, rng) @ both
     ratios = ratio(sums[:, :columns], sums[:, columns:])
     ratios[:, (units > 0).sum(axis=0) < 2] = np.nan
     return ratios
 
 
-def _weights(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each dialogue is drawn in each resample: resamples x dialogues, rows summing to `dialogues`."""
-    drawn = rng.integers(0, dialogues, size=(resamples, dialogues))
-    drawn += np.arange(resamples)[:, None] * dialogues
-    counts = np.bincount(drawn.ravel(), minlength=resamples * dialogues)
+def drawn(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArray:
+    """How often each dialogue is drawn in each resample: resamples x dialogues, rows summing to `dialogues`.
+
+    >>> drawn(3, 2, np.random.default_rng(0)).sum(axis=1)
+    array([3., 3.])
+    """
+    places = rng.integers(0, dialogues, size=(resamples, dialogues))
+    places += np.arange(resamples)[:, None] * dialogues
+    counts = np.bincount(places.ravel(), minlength=resamples * dialogues)
     return counts.reshape(resamples, dialogues).astype(np.float64)
 
 
