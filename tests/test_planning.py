@@ -52,6 +52,8 @@ def test_what_cannot_be_taken_is_told_before_anything_runs(tmp_path):
             return super().generate(requests)
 
     run = rollout(DIALOGUES, Short(), history="self", out=tmp_path / "run", progress=notes)
+    census = take_census(plan(DIALOGUES, Short(), history="self"))
+    assert census.examples[0] == "self, d1, question 'q-last': the prompt is too long" and len(census.examples) == 3
     assert notes.lines == ["self: 3 requests are unsupported: the prompt is too long"]
     assert told_first[0] == notes.lines
     with RunFolder(run.path) as folder:

@@ -109,6 +109,9 @@ class Plan:
         return {h: prepare(self.data, h) if prepare else self.model for h in self.conditions.histories}
 
 
+EXAMPLES = 50
+
+
 @dataclass
 class Census:
     """What a run will ask for: counts by history mode of images, answers, what the model can't take and why."""
@@ -118,6 +121,7 @@ class Census:
     draws: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
     unsupported: dict[str, Counter[str]] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)  # of unsupported requests: at most EXAMPLES
 
     @property
     def calls(self) -> int:
@@ -185,6 +189,9 @@ def _count(census: Census, history: str, request: Request | tuple[str, int], mod
         reason = unsupported(model, request)
         if reason:
             census.unsupported.setdefault(history, Counter())[reason] += 1
+            if len(census.examples) < EXAMPLES:
+                item = f"question {request.question!r}" if request.question else f"turn {request.turn}"
+                census.examples.append(f"{history}, {request.dialogue}, {item}: {reason}")
             return
         request = (request.expects, request.count)
     expects, number = request

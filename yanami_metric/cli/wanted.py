@@ -120,6 +120,7 @@ def census_table(plan: Plan, price_image: float, price_answer: float) -> str:
             f"{census.answers[history]} answers; {census.done[history]} outputs exist already"
         )
     lines += [f"  {note}" for note in census.notes()]
+    lines += [f"    {example}" for example in census.examples]
     if price_image or price_answer:
         lines.append(f"  price, if nothing exists already: {census.cost(price_image, price_answer):.2f}")
     return "\n".join(lines)
