@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,9 @@ class DiffusersModel:
         length = self._call.get("max_sequence_length")
         self._prompter = Prompter(self.takes, self._source.component, length, shorten=shorten)
         self._text_to_image = text_to_image
-        changes = {**call, **({"shorten": True} if shorten else {}), **({"declare": declared} if declared else {})}
+        # how many prompts go into a call is not what is drawn
+        kept = {name: value for name, value in declared.items() if name != "max_batch"}
+        changes = {**call, **({"shorten": True} if shorten else {}), **({"declare": kept} if kept else {})}
         self.identity = self._source.identity + options_suffix(changes)
         if text_to_image is not None:
             self.identity += f" text_to_image={text_to_image.identity}"
@@ -140,17 +142,24 @@ class DiffusersModel:
                 others.append(i)
             else:
                 samples += self._samples(i, request, images)
-        if others and self._text_to_image is not None:
-            drawn_elsewhere = self._text_to_image.generate([requests[i] for i in others])
-            outputs.update(zip(others, drawn_elsewhere, strict=True))
+        outputs.update(zip(others, self._by_other([requests[i] for i in others]), strict=True))
         drawn = self._caller.draw(samples) if samples else []
         for i in sorted({sample.request for sample in samples}):
             mine = [(s, d) for s, d in zip(samples, drawn, strict=True) if s.request == i]
             outputs[i] = _output([d for _, d in mine], [note for s, _ in mine for note in s.notes])
         return [outputs[i] for i in range(len(requests))]
 
+    def _by_other(self, requests: Sequence[Request]) -> Iterator[Output]:
+        """What the text-to-image model draws, in batches of its size."""
+        size = max(1, self._text_to_image.caps.max_batch) if self._text_to_image else 1
+        for start in range(0, len(requests), size):
+            assert self._text_to_image is not None  # noqa: S101 - nothing is asked of it otherwise
+            yield from self._text_to_image.generate(requests[start : start + size])
+
     def close(self) -> None:
-        """Free the pipeline, if we loaded it."""
+        """Free the pipeline, if we loaded it, and the text-to-image model."""
+        if (close := getattr(self._text_to_image, "close", None)) is not None:
+            close()
         self.__dict__.pop("_caller", None)
         self._source.close()
         gc.collect()

@@ -21,7 +21,8 @@ from yanami_metric.models.identity import folder_identity, options_suffix, snaps
 
 OFFLOADS = ("model", "sequential")
 _REFUSED = ("trust_remote_code", "custom_pipeline", "custom_revision", "use_safetensors", "torch_dtype")
-_WHERE_ONLY = ("device", "offload")  # options that say where a model runs, not what it is
+# where a model lies and runs, not what it is
+_WHERE_ONLY = ("device", "offload", "device_map", "max_memory", "low_cpu_mem_usage", "cache_dir", "local_files_only")
 _DENOISERS = ("transformer", "transformer_2", "unet")
 
 
