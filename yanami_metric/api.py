@@ -13,21 +13,20 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from yanami_dataset.errors import RunFolderError
 from yanami_dataset.schema import Dialogue
-from yanami_metric.asking import Judges, Rules
-from yanami_metric.cache import Cache
-from yanami_metric.data import EVERYTHING, Data, Selection, open_data
+from yanami_metric.asking import Judges
+from yanami_metric.costs import Estimate
+from yanami_metric.data import EVERYTHING, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
-from yanami_metric.judges import check_judge, open_judge
-from yanami_metric.judging import Bench
 from yanami_metric.loop import Loop
 from yanami_metric.models import Opened, opened
+from yanami_metric.panel import Judging, entry
 from yanami_metric.planning import Conditions, Plan, histories, take_census
 from yanami_metric.records import RETRIED, Judge, Model
 from yanami_metric.report import SHOWN
@@ -44,6 +43,7 @@ __all__ = [
     "Judging",
     "Progress",
     "Run",
+    "estimate",
     "evaluate",
     "judge",
     "plan",
@@ -176,12 +176,9 @@ def judge(
     judge: str | Judge = "pixel",
     answer_judge: str | Judge = "exact",
     *,
-    rules: Rules | None = None,
-    concurrency: int = 8,
-    retry: Sequence[str] = (),
-    cache: str | Path | None = None,
-    max_failures: int | None = None,
+    judging: Judging | None = None,
     progress: Progress | None = None,
+    **how: Any,
 ) -> Run:
     """Have everything in a run judged that can be judged and has no verdict yet.
 
@@ -189,62 +186,48 @@ def judge(
         run: from `rollout` or `Run.open`.
         judge: of checks and quality; a spec string or an object (`records.Judge`).
         answer_judge: of answers to questions.
-        rules: context, prompts, samples, checks per call.
-        concurrency: calls in flight.
-        retry: final statuses that are asked again, e.g. ("refused",).
-        cache: a folder of verdicts that runs share.
-        max_failures: stop after so many failed calls.
+        judging: how they are asked.
         progress: told of every call.
+        how: instead of `judging`, its arguments.
 
     Raises:
         SpecError: no such judge.
+        ModelError: a judge can't be used, e.g. its server has no such model.
         TooManyFailuresError: as `max_failures` says.
+        BudgetSpentError: as `max_cost` says.
     """
-    by, rules = Judges(_judge(judge), _judge(answer_judge)), rules or Rules()
-    how = Judging(rules, concurrency, tuple(retry), cache, max_failures)
+    ask, progress = judging or Judging(**how), progress or Progress()
+    by = ask.open(judge, answer_judge)
     with RunFolder(run.path, writable=True) as folder, Loop() as loop:
-        tracks = [track for history in folder.histories for track in folder.tracks(history)]
-        if not tracks:
-            raise RunFolderError(f"{run.path}: expected outputs to judge, found none; run the rollout first")
-        bench = how.bench(folder, by, run.data, len(tracks), progress or Progress())
+        tracks = _tracks(folder)
+        ask.check([by], progress)
+        bench = ask.bench(folder, by, run.data, len(tracks), progress, loop)
         for window in windows(run.data):
             loop.run(bench.judge(window, tracks))
     return run
 
 
-@dataclass(frozen=True)
-class Judging:
-    """How judges are asked, see `judge`."""
+def estimate(
+    run: Run, judge: str | Judge = "pixel", answer_judge: str | Judge = "exact", *, judging: Judging | None = None
+) -> Estimate:
+    """What `judge` would ask for, without asking anybody.
 
-    rules: Rules = field(default_factory=Rules)
-    concurrency: int = 8
-    retry: tuple[str, ...] = ()
-    cache: str | Path | None = None
-    max_failures: int | None = None
-
-    def bench(self, folder: RunFolder, by: Judges, data: Data, tracks: int, progress: Progress) -> Bench:
-        """A bench over an open run folder, which notes who judges."""
-        folder.add_judges(_entry(by, self.rules))
-        what = f"judge {by.name}"
-        progress.start(what, tracks * sum(len(d.questions) + 2 * len(d.slots) for d in data))
-
-        def tell(line: dict[str, Any], fresh: bool) -> None:
-            progress.step(what, line["items"][0]["status"], fresh=fresh)
-
-        shared = Cache(Path(self.cache)) if self.cache is not None else None
-        return Bench(folder, by, self.rules, self.concurrency, self.retry, shared, self.max_failures, tell)
+    Args:
+        run: from `rollout` or `Run.open`.
+        judge: as for `judge`.
+        answer_judge: as for `judge`.
+        judging: as for `judge`.
+    """
+    how = judging or Judging()
+    with RunFolder(run.path) as folder:
+        return how.estimate(folder, how.open(judge, answer_judge), run.data, _tracks(folder))
 
 
-def _judge(judge: str | Judge) -> Judge:
-    return open_judge(judge) if isinstance(judge, str) else check_judge(judge, type(judge).__name__)
-
-
-def _entry(by: Judges, rules: Rules) -> dict[str, Any]:
-    return {
-        "images": {"name": by.images.name, "fingerprint": by.images.fingerprint},
-        "answers": {"name": by.answers.name, "fingerprint": by.answers.fingerprint},
-        "rules": rules.described(),
-    }
+def _tracks(folder: RunFolder) -> list[str]:
+    tracks = [track for history in folder.histories for track in folder.tracks(history)]
+    if not tracks:
+        raise RunFolderError(f"{folder.path}: expected outputs to judge, found none; run the rollout first")
+    return tracks
 
 
 def score(
@@ -346,24 +329,28 @@ def evaluate(
         judging: how judges are asked.
         progress: told of every output and judge call.
         conditions: the other arguments of `rollout`.
+
+    Raises:
+        ModelError: a model or a judge can't be used, known before anything is rolled out.
     """
     planned = plan(dialogues, model, **conditions)
-    by = [Judges(_judge(one), _judge(answer_judge)) for one in judges]
-    judging = judging or Judging()
+    judging, progress = judging or Judging(), progress or Progress()
+    by = [judging.open(one, answer_judge) for one in judges]
     # as run.json has them: tuples are lists there
-    entries = [json.loads(json.dumps(_entry(one, judging.rules))) for one in by]
+    entries = [json.loads(json.dumps(entry(one, judging.rules))) for one in by]
     tracks = [one.track for one in planned.settings]
     asked = {"settings": planned.described, "judges": entries, "tracks": tracks, "code": code()}
     run = Run(planned.path, planned.data, planned.keep)
-    if (planned.path / "run.json").is_file():
+    if not judging.retry and (planned.path / "run.json").is_file():
         with RunFolder(planned.path, planned.described) as folder:
             if is_finished(folder, asked):
                 return _finished(run, folder, entries)
-    ready = _Ready(planned, progress or Progress())
+    judging.check(by, progress)
+    ready = _Ready(planned, progress)
     with RunFolder(planned.path, planned.described, writable=True) as folder:
         _overlapped(ready, folder, by, judging)
-        scores = tuple(write_scores(run.data, folder, entry, Scoring()) for entry in entries)
-        reports = tuple(write_report(run.data, folder, entry) for entry in entries)
+        scores = tuple(write_scores(run.data, folder, one, Scoring()) for one in entries)
+        reports = tuple(write_report(run.data, folder, one) for one in entries)
         if not any(status in RETRIED for one in scores for status in unscored(one)):
             note_finished(folder, asked)
     return Evaluation(run, scores, reports)
@@ -373,7 +360,8 @@ def _overlapped(ready: _Ready, folder: RunFolder, by: Sequence[Judges], judging:
     """Roll out a window while those before it are judged."""
     tracks = [one.track for one in ready.planned.settings]
     with Loop() as loop:
-        benches = [judging.bench(folder, one, ready.planned.data, len(tracks), ready.progress) for one in by]
+        data, progress = ready.planned.data, ready.progress
+        benches = [judging.bench(folder, one, data, len(tracks), progress, loop) for one in by]
         waiting: deque[Future[None]] = deque()
         for window in ready.windows(folder):
             waiting.extend(loop.submit(bench.judge(window, tracks)) for bench in benches)
@@ -384,6 +372,6 @@ def _overlapped(ready: _Ready, folder: RunFolder, by: Sequence[Judges], judging:
 
 
 def _finished(run: Run, folder: RunFolder, entries: Sequence[Mapping[str, Any]]) -> Evaluation:
-    files = [scores_file(folder, entry) for entry in entries]
+    files = [scores_file(folder, one) for one in entries]
     scores = tuple(json.loads((folder.path / name).read_text()) for name in files)
     return Evaluation(run, scores, tuple(folder.path / report_name(name) for name in files))

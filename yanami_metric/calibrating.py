@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from yanami_metric.calibration import (
     turned,
 )
 from yanami_metric.data import Selection, open_data
+from yanami_metric.judges import close
 from yanami_metric.loop import Loop
 from yanami_metric.records import Judge
 from yanami_metric.tables import number, percent, render
@@ -71,6 +73,8 @@ def calibrate(judge: Judge, answer_judge: Judge, extent: Extent, rules: Rules) -
     checks = [case for bench in benches for codec in CODECS for case in check_cases(bench, rules, codec)]
     answers, quality = list(answer_cases(benches[0])), list(quality_cases(benches[0]))
     with Loop() as loop:
+        for one in (judge, answer_judge):
+            loop.at_end(partial(close, one))
 
         def asked(by: Judge, cases: Sequence[Case], how: Rules = rules, sample: int = 0) -> list[Result]:
             return loop.run(run_cases(by, cases, how, sample=sample, concurrency=extent.concurrency))

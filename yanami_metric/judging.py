@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from yanami_dataset.errors import YanamiError
 from yanami_dataset.schema import Dialogue
 from yanami_metric.asking import Judges, Rules, Task, tasks
 from yanami_metric.cache import Cache
+from yanami_metric.costs import Budget, Prices
+from yanami_metric.gate import Gate
 from yanami_metric.records import RETRIED, Judge, JudgeCall, JudgeError, Reply
 from yanami_metric.replies import ItemVerdict, Unparsed, parse
 from yanami_metric.run_folder import RunFolder
@@ -37,10 +39,11 @@ class Bench:
         folder: where verdicts go, and where those that exist already are found.
         by: the judges.
         rules: how they are asked.
-        concurrency: calls in flight.
+        concurrency: calls in flight; fewer while a judge says that its server has too much to do.
         retry: statuses of verdicts that are asked again although they are final, e.g. ("refused",).
         cache: verdicts of other runs, found by fingerprint.
         max_failures: stop after so many failed calls; None: never.
+        budget: what calls cost, and when it is enough.
         on_verdict: called with each line of verdicts.jsonl and whether it was made just now.
     """
 
@@ -52,10 +55,14 @@ class Bench:
     cache: Cache | None = None
     max_failures: int | None = None
     on_verdict: Callable[[Line, bool], None] = lambda verdict, fresh: None
+    budget: Budget = field(default_factory=lambda: Budget(Prices()))
     failures: int = 0
 
     def __post_init__(self) -> None:
-        self._gate = asyncio.Semaphore(self.concurrency)
+        self._gate = Gate(self.concurrency)
+        for judge in (self.by.images, self.by.answers):
+            if hasattr(judge, "on_pressure"):
+                judge.on_pressure = self._gate.pressure
 
     async def judge(self, dialogues: Sequence[Dialogue], tracks: Sequence[str]) -> None:
         """Have a verdict on everything that the outputs of some dialogues, a window, can be judged for.
@@ -66,6 +73,7 @@ class Bench:
 
         Raises:
             TooManyFailuresError: as `max_failures` says.
+            BudgetSpentError: as `budget` says.
         """
         await _together(self._settle(dialogue, list(self._tasks(dialogue, tracks))) for dialogue in dialogues)
 
@@ -76,21 +84,35 @@ class Bench:
 
     async def _settle(self, dialogue: Dialogue, todo: Sequence[Task]) -> None:
         """Give every task of one dialogue its line, asking each distinct question once."""
-        known: dict[str, Line] = {}
-        present: set[tuple[str, ...]] = set()
-        for line in self.folder.verdicts.of(dialogue.id):
-            if not any(item["status"] in (*RETRIED, *self.retry) for item in line["items"]):
-                known[line["fingerprint"]] = line
-                present.add((line["judge"], line["track"], line["output"], line["fingerprint"]))
-        groups: dict[str, list[Task]] = {}
-        for task in todo:
-            groups.setdefault(task.fingerprint, []).append(task)
+        lines, groups = self._final(dialogue), _grouped(todo)
+        known = {line["fingerprint"]: line for line in lines}
+        present = {(line["judge"], line["track"], line["output"], line["fingerprint"]) for line in lines}
         await _together(self._group(each, group, known.get(each), present) for each, group in groups.items())
 
+    def todo(self, dialogues: Iterable[Dialogue], tracks: Sequence[str]) -> Iterator[JudgeCall]:
+        """The calls that `judge` would make of a judge, each once; one that needs no reply is none."""
+        for dialogue in dialogues:
+            known = {line["fingerprint"] for line in self._final(dialogue)}
+            for fingerprint, group in _grouped(self._tasks(dialogue, tracks)).items():
+                first = group[0]
+                if first.call.kind in first.judge.kinds and fingerprint not in known and not self._cached(fingerprint):
+                    yield first.call
+
+    def _final(self, dialogue: Dialogue) -> list[Line]:
+        """The verdicts of a dialogue that are there and not to be asked for again."""
+        return [line for line in self.folder.verdicts.of(dialogue.id) if self._is_final(line)]
+
+    def _is_final(self, line: Line) -> bool:
+        return not any(item["status"] in (*RETRIED, *self.retry) for item in line["items"])
+
+    def _cached(self, fingerprint: str) -> Line | None:
+        line = self.cache.find(fingerprint) if self.cache else None
+        return line if line and self._is_final(line) else None
+
     async def _group(
-        self, fingerprint: str, group: Sequence[Task], line: Line | None, present: set[tuple[str, ...]]
+        self, fingerprint: str, group: Sequence[Task], line: Line | None, present: set[tuple[str, str, str, str]]
     ) -> None:
-        answer = line or (self.cache.find(fingerprint) if self.cache else None)
+        answer = line or self._cached(fingerprint)
         fresh = answer is None
         if answer is None:
             answer = await self._ask(group[0])
@@ -109,19 +131,28 @@ class Bench:
                 raise TooManyFailuresError(
                     f"{self.failures} judge calls failed, as many as --max-failures allows; what was judged is kept"
                 )
+            self.budget.check()
             start = time.perf_counter()
             replies, items = await ask(task.judge, task.call)
         self.failures += any(item.status in RETRIED for item in items)
+        tokens = _total(reply.input_tokens for reply in replies), _total(reply.output_tokens for reply in replies)
+        if replies and task.judge.reads_prompt:
+            self.budget.add(tokens)
         return {
             "items": [asdict(item) for item in items],
             "raw": [reply.text for reply in replies],
             "notes": [reply.note for reply in replies if reply.note],
-            "tokens": [
-                _total(reply.input_tokens for reply in replies),
-                _total(reply.output_tokens for reply in replies),
-            ],
+            "tokens": list(tokens),
             "seconds": round(time.perf_counter() - start, 4),
         }
+
+
+def _grouped(todo: Iterable[Task]) -> dict[str, list[Task]]:
+    """Tasks by what they ask."""
+    groups: dict[str, list[Task]] = {}
+    for task in todo:
+        groups.setdefault(task.fingerprint, []).append(task)
+    return groups
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:

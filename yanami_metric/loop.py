@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -20,6 +20,13 @@ class Loop:
     ...     loop.run(answer())
     42
     """
+
+    def __init__(self) -> None:
+        self._ending: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    def at_end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something when the context ends, after all that still ran was stopped."""
+        self._ending.append(work)
 
     def __enter__(self) -> Loop:
         self._loop = asyncio.new_event_loop()
@@ -37,6 +44,8 @@ class Loop:
 
     def __exit__(self, *_: object) -> None:
         self.run(_end_others())  # after Ctrl-C there are calls in flight, whose connections want closing
+        for work in self._ending:
+            self.run(work())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

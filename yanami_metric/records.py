@@ -212,6 +212,11 @@ class Judge(Protocol):
     `name` is its spec string. `fingerprint` holds all that may change an answer (model name, parameters, version).
     `kinds` are the call kinds it can be asked; `reads_prompt` says that calls must hold a rendered prompt, and that a
     reply that can't be used is worth one repeat request. What goes wrong it raises as JudgeError.
+
+    Four members are optional: `check(wait) -> str` says before a run what couldn't be found out, raises ModelError if
+    the judge can't be used, and waits so many seconds for one that isn't ready; `keep_local()` raises SpecError if
+    images would leave this machine's network; `on_pressure`, set by who asks, is to be called from within `judge` each
+    time a server has too much to do; `aclose()`, a coroutine, or `close()` frees what it holds (it may be asked again).
     """
 
     name: str

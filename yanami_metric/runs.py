@@ -29,6 +29,9 @@ class Progress:
     def step(self, what: str, status: str, *, fresh: bool) -> None:
         """One output or judge call is there; `fresh` if it was made just now."""
 
+    def spent(self, what: str, tokens: tuple[int, int], cost: float) -> None:
+        """Judge calls took so many tokens, in and out, so far; `cost` is 0 where no prices are known."""
+
     def note(self, text: str) -> None:
         """Something that one should know before the run goes on."""
 

@@ -12,7 +12,7 @@ model behind a server (`openai:`) answers many at once. Knows calls, no dialogue
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,11 @@ from typing import Any, cast
 
 from yanami_dataset.errors import ImageError, ModelError, SpecError
 from yanami_dataset.schema import Message, Part
+from yanami_metric.judges.conversation import conversation
 from yanami_metric.models.transformers import TransformersModel
 from yanami_metric.records import JudgeCall, JudgeError, Output, Reply, Request
 
 VERSION = 1  # goes up with every change that may change a reply
-
-REPEAT = (
-    "Your reply can't be used: {fault}\n\n"
-    "Reply once more, with one JSON object of the form asked for and nothing before or after it."
-)
 
 
 class TransformersJudge:
@@ -114,7 +110,7 @@ class TransformersJudge:
         return Reply(_raw(told.output), told.input_tokens, told.output_tokens, told.output.reason)
 
     def _request(self, call: JudgeCall) -> Request:
-        messages = list(_conversation(call))
+        messages = list(conversation(call))
         if call.rubric and self._model.takes_system:
             # a role that no dialogue has, but a chat template
             messages.insert(0, Message(cast(Any, "system"), (Part("text", call.rubric),)))
@@ -130,24 +126,6 @@ class TransformersJudge:
 def _class_name(source: Any) -> str:
     model: Any = source[0] if isinstance(source, Sequence) and source else getattr(source, "model", source)
     return type(model).__name__
-
-
-def _conversation(call: JudgeCall) -> Iterator[Message]:
-    """What is judged and, in the repeat request, the reply that couldn't be used and what was wrong with it."""
-    for message in call.messages:
-        yield replace(message, content=tuple(_spaced(message.content)))
-    if call.fault:
-        if call.last:
-            yield Message("assistant", (Part("text", call.last),))
-        yield Message("user", (Part("text", REPEAT.format(fault=call.fault)),))
-
-
-def _spaced(parts: Sequence[Part]) -> Iterator[Part]:
-    """The parts, texts on lines of their own: templates write parts one after the other, with nothing between."""
-    after_image = False
-    for part in parts:
-        yield part if part.type == "image" else Part("text", "\n" * after_image + f"{part.text}\n")
-        after_image = part.type == "image"
 
 
 def _raw(output: Output) -> str:

@@ -20,11 +20,9 @@ from yanami_dataset.errors import ModelError, SpecError
 from yanami_metric.models.baseline import Blank, CopyLast, Lookup, Reference
 from yanami_metric.models.replay import Replay
 from yanami_metric.records import PLACEMENTS, Caps, Model
-from yanami_metric.specs import load_class
+from yanami_metric.specs import construct, refuse_secrets, split_options
 
-LOAD = "load."  # prefix of the options that go to loading
 RESERVED = ("tag", "shorten", "text_to_image")  # options that are the adapter's own, not the model's
-SECRETS = {"api_key", "apikey", "key", "token", "hf_token", "access_token", "secret", "password", "authorization"}
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,7 @@ def open_model(spec: str, data: Lookup, options: Mapping[str, Any] | None = None
         ModelError: the object is no model, e.g. because it has no `caps`.
     """
     options = dict(options or {})
-    for name in options:
-        if name.rpartition(".")[2].lower() in SECRETS:
-            raise SpecError(f"{name}: keys come from the environment, as options are written to run.json")
+    refuse_secrets(options)
     scheme, _, rest = spec.partition(":")
     if scheme == "baseline" or (scheme == "replay" and rest):
         if options:
@@ -86,13 +82,7 @@ def open_model(spec: str, data: Lookup, options: Mapping[str, Any] | None = None
 def _own(spec: str, options: dict[str, Any]) -> Any:
     """An object of a class of the user's."""
     tag = options.pop("tag", None)
-    named = {name.removeprefix(LOAD): value for name, value in options.items()}
-    made = load_class(spec, "model")
-    try:
-        inspect.signature(made).bind(**named)
-    except TypeError as error:
-        raise SpecError(f"{spec}: its constructor doesn't take the options {', '.join(named)} ({error})") from error
-    model = made(**named)
+    model = construct(spec, "model", options)
     if tag is not None:
         model.identity = " ".join(filter(None, [getattr(model, "identity", None), tag]))
     return model
@@ -119,8 +109,7 @@ def _adapter(scheme: str, rest: str, data: Lookup, options: dict[str, Any]) -> A
     own = {name: options.pop(name) for name in RESERVED if name in options}
     if "text_to_image" in own:
         own["text_to_image"] = open_model(own["text_to_image"], data)
-    load = {name.removeprefix(LOAD): value for name, value in options.items() if name.startswith(LOAD)}
-    call = {name: value for name, value in options.items() if not name.startswith(LOAD)}
+    load, call = split_options(options)
     try:
         return ADAPTERS[scheme]()(rest, load=load, call=call, **own)
     except TypeError as error:
