@@ -40,7 +40,7 @@ def test_a_prompt_that_would_be_cut_is_unsupported_or_shortened(folders, tmp_pat
     run = rollout([pictured()], klein(folders, call=short), out=tmp_path / "cut")
     assert records(run)["d1", 1].status == "ok"
     assert records(run)["d1", 3].status == "unsupported"
-    assert "tokens, the pipeline cuts at 130" in records(run)["d1", 3].reason
+    assert "more than 130 tokens, where the pipeline cuts it" in records(run)["d1", 3].reason
     run = rollout([pictured()], klein(folders, call=short, shorten=True), out=tmp_path / "shortened")
     assert records(run)["d1", 3].status == "ok"
     assert records(run)["d1", 3].reason == "3 of the oldest messages left out"
@@ -56,7 +56,7 @@ def test_prompts_are_counted_as_the_pipeline_counts_them(folders):
     )
     exactly = len(pipeline.tokenizer(chat)["input_ids"])
     assert model.caps.max_prompt_tokens == 256
-    for limit, fault in ((exactly, ""), (exactly - 1, f"the prompt has {exactly} tokens")):
+    for limit, fault in ((exactly, ""), (exactly - 1, f"the prompt has more than {exactly - 1} tokens")):
         cut = DiffusersModel(pipeline, call=tiny.KLEIN_CALL | {"max_sequence_length": limit})
         assert cut.unsupported(request()).startswith(fault) and bool(cut.unsupported(request())) == bool(fault)
     assert pix2pix(folders).caps.max_prompt_tokens == 600  # its tokenizer's
@@ -65,7 +65,7 @@ def test_prompts_are_counted_as_the_pipeline_counts_them(folders):
 def test_tokenizers_are_read_without_the_weights(folders, tmp_path):
     shutil.copytree(folders("pix2pix"), tmp_path / "half", ignore=shutil.ignore_patterns("*.safetensors"))
     model = DiffusersModel(tmp_path / "half", call=tiny.PIX2PIX_CALL)
-    assert "the pipeline cuts at 600" in model.unsupported(request("long " * 150, [picture(1)]))
+    assert "more than 600 tokens" in model.unsupported(request("long " * 150, [picture(1)]))
     with pytest.raises(ModelError, match="only safetensors"):
         model.generate([request(images=[picture(1)])])
 

@@ -66,8 +66,8 @@ class Prompter:
         if limit is None or self.shorten:
             return self._flattened(request, ordinal, limit)
         flat = self._flattened(request, ordinal, None)
-        if (tokens := self.count(flat.text)) > limit:
-            raise ModelError(f"the prompt has {tokens} tokens, the pipeline cuts at {limit}; see the option shorten")
+        if self.count(flat.text) > limit:  # said without the number, so that like reasons are counted together
+            raise ModelError(f"the prompt has more than {limit} tokens, where the pipeline cuts it; see option shorten")
         return flat
 
     def _flattened(self, request: Request, ordinal: int, limit: int | None) -> Flat:
