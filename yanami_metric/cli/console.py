@@ -48,6 +48,10 @@ def bars(*, quiet: bool) -> Progress:
             self.bars[what].set_postfix(counts, refresh=False)
             self.bars[what].update()
 
+        def spent(self, what: str, tokens: tuple[int, int], cost: float) -> None:
+            price = f", cost {cost:.2f}" if cost else ""
+            self.bars[what].set_description(f"{what} ({tokens[0]} + {tokens[1]} tokens{price})", refresh=False)
+
         def note(self, text: str) -> None:
             if not quiet:
                 typer.echo(f"note: {text}", err=True)

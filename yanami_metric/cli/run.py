@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from yanami_metric.cli.console import INCOMPLETE, Json, Quiet, bars, selection
+from yanami_metric.cli.options import JudgingOptions, spread
 from yanami_metric.cli.wanted import Given, Wanted, census_table, model_options
 
 BASELINES = ["baseline:reference", "baseline:copy-last", "baseline:blank"]
@@ -19,8 +20,6 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", help="Model spec; repeatable. (default: the three baselines)", show_default=False),
 ]
-JudgeOption = Annotated[list[str] | None, typer.Option("--judge", help="Judge of images; repeatable. (default: pixel)")]
-AnswerJudge = Annotated[str, typer.Option("--answer-judge", help="Judge of answers.")]
 History = Annotated[
     str | None,
     typer.Option(
@@ -88,12 +87,11 @@ def rollout(
         typer.echo(run.path)
 
 
+@spread
 def eval_(
     data: DataOption = "mini",
     model: Models = None,
     preset: Preset = None,
-    judge: JudgeOption = None,
-    answer_judge: AnswerJudge = "exact",
     history: History = None,
     placement: Placement = None,
     max_images: MaxImages = None,
@@ -109,6 +107,8 @@ def eval_(
     set_: Set = None,
     model_tag: ModelTag = None,
     text_to_image: TextToImage = None,
+    *,
+    asked: JudgingOptions,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -123,12 +123,14 @@ def eval_(
     wanted = Wanted(data, selection(scenario or [], limit, shard, seed), out)
     options = model_options(set_ or [], model_tag, text_to_image)
     conditions = Given(history or ("gt" if named else ALL_HISTORIES), placement, max_images, seed, generations)
+    judging = asked.judging()
     done = [
         api.evaluate(
-            judges=judge or ["pixel"],
-            answer_judge=answer_judge,
+            judges=asked.judges,
+            answer_judge=asked.answer_judge,
+            judging=judging,
             progress=bars(quiet=quiet or json_),
-            **wanted.arguments(spec, preset, options, conditions, alone=len(models) == 1),
+            **wanted.arguments(spec, preset, options, conditions, alone=len(models) == 1, local=asked.local_only),
         )
         for spec in models
     ]
@@ -176,18 +178,23 @@ def _exit(scores: list[dict[str, Any]]) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
+@spread
 def judge(
     run: RunPath,
-    judge: JudgeOption = None,
-    answer_judge: AnswerJudge = "exact",
+    asked: JudgingOptions,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and stop.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Judge the outputs of a run folder that have no verdict yet."""
     from yanami_metric import api
 
-    opened, progress = api.Run.open(run), bars(quiet=quiet)
-    for name in judge or ["pixel"]:
-        api.judge(opened, name, answer_judge, progress=progress)
+    opened, judging = api.Run.open(run), asked.judging()
+    for name in asked.judges:
+        if dry_run:
+            estimate = api.estimate(opened, name, asked.answer_judge, judging=judging)
+            typer.echo(f"{name}: {estimate.text(judging.prices)}")
+        else:
+            api.judge(opened, name, asked.answer_judge, judging=judging, progress=bars(quiet=quiet))
 
 
 def score(

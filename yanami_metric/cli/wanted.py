@@ -35,9 +35,19 @@ class Wanted:
     out: Path | None
 
     def arguments(
-        self, model: str | None, preset: str | None, options: dict[str, Any], given: Given, *, alone: bool
+        self,
+        model: str | None,
+        preset: str | None,
+        options: dict[str, Any],
+        given: Given,
+        *,
+        alone: bool,
+        local: bool = False,
     ) -> dict[str, Any]:
-        """The arguments for one model; a preset fills in what the options leave open."""
+        """The arguments for one model; a preset fills in what the options leave open.
+
+        `alone`: it is the only one. `local`: one behind an address that is neither loopback nor private is refused.
+        """
         from yanami_dataset.errors import SpecError
         from yanami_metric.data import open_data
         from yanami_metric.models import Opened, open_model
@@ -48,9 +58,12 @@ class Wanted:
         if spec is None:
             raise SpecError("expected --model, or a --preset that names one")
         data = open_data(self.data, self.selection)
+        opened = Opened(open_model(spec, data, options), spec, options)
+        if local:
+            getattr(opened.model, "keep_local", lambda: None)()
         return {
             "dialogues": data,
-            "model": Opened(open_model(spec, data, options), spec, options),
+            "model": opened,
             "history": given.history,
             "placement": given.placement,
             "max_images": given.max_images,
@@ -87,20 +100,33 @@ def _with_preset(
 
 
 def model_options(pairs: Iterable[str], tag: str | None, text_to_image: str | None) -> dict[str, Any]:
-    """NAME=VALUE pairs as a dictionary, a value read as JSON where it is JSON, else as text; and named options."""
+    """The options of a model: NAME=VALUE pairs, and those with a name of their own."""
+    named = {"tag": tag, "text_to_image": text_to_image}
+    given = {name: value for name, value in named.items() if value is not None}
+    return named_values("--set", pairs) | given
+
+
+def named_values(option: str, pairs: Iterable[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs as a dictionary, a value read as JSON where it is JSON, else as text.
+
+    Raises:
+        SpecError: a pair that is none, given by `option`.
+
+    >>> named_values("--set", ["steps=4", "mode=fast"])
+    {'steps': 4, 'mode': 'fast'}
+    """
     from yanami_dataset.errors import SpecError
 
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise SpecError(f"--set: expected NAME=VALUE, got {pair!r}")
+            raise SpecError(f"{option}: expected NAME=VALUE, got {pair!r}")
         try:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = value
-    named = {"tag": tag, "text_to_image": text_to_image}
-    return found | {name: value for name, value in named.items() if value is not None}
+    return found
 
 
 def census_table(plan: Plan, price_image: float, price_answer: float) -> str:
