@@ -31,7 +31,7 @@ from yanami_metric.models.diffusers import DiffusersModel
 from yanami_metric.models.diffusers_calls import fitted
 from yanami_metric.records import Request
 
-ROUNDS = 30
+ROUNDS = 60
 CALLS = {"klein": tiny.KLEIN_CALL, "kontext": tiny.KONTEXT_CALL, "pix2pix": tiny.PIX2PIX_CALL}
 LONG = {"max_sequence_length": 512}  # a tiny tokenizer counts letters
 
