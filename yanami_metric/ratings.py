@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ NOT_JUDGEABLE = "not_judgeable"
 OPTIONAL = ("instance", "criterion", "candidate", "rater")
 
 _CHECKS = {"pass": 1.0, "1": 1.0, "fail": 0.0, "0": 0.0}
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -66,11 +68,8 @@ class Row:
             if said not in _CHECKS:
                 _refuse(self.file, self.line, "rating", f"pass, fail, 1, 0 or {NOT_JUDGEABLE}", self.rating)
             return _CHECKS[said]
-        try:
-            score = float(said)
-        except ValueError:
-            score = math.nan
-        if not 0 <= score <= 10:
+        score = float(said) if _NUMBER.fullmatch(said) else math.inf
+        if score > 10:
             _refuse(self.file, self.line, "rating", f"a number from 0 to 10 or {NOT_JUDGEABLE}", self.rating)
         return score
 
@@ -118,7 +117,7 @@ def read_ratings(path: Path) -> list[Row]:
 
 def _file(path: Path) -> list[Row]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")  # as it is: read_text would change line ends in cells
     except FileNotFoundError:
         raise SourceError(f"{path}: expected a CSV file of ratings, found no such file") from None
     except UnicodeDecodeError as error:
@@ -153,7 +152,9 @@ def _row(path: Path, line: int, names: Sequence[str], cells: Sequence[str]) -> R
     numbers = {name: _whole(path, line, name, found[name]) for name in ("turn", "slot")}
     texts = {name: found.get(name, "") for name in COLUMNS if name not in numbers}
     texts["rater"] = texts["rater"].strip()
-    return Row(**texts, **numbers, file=str(path), line=line)  # type: ignore[arg-type]  # mypy sees one type for both
+    row = Row(**texts, **numbers, file=str(path), line=line)  # type: ignore[arg-type]  # mypy sees one type for both
+    _ = row.value if row.rating.strip() else None  # refused now, whatever the row is about
+    return row
 
 
 def _whole(path: Path, line: int, name: str, cell: str) -> int:
