@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.strategies import colour_png
 from tests.support import ScriptedJudge, ScriptedModel, dialogue, reply
 from yanami_dataset.errors import RunFolderError, SpecError
-from yanami_metric.api import Run, judge, report, rollout, score, unscored
+from yanami_metric import tables
+from yanami_metric.api import Run, evaluate, judge, report, rollout, score, unscored
 from yanami_metric.asking import Rules
 from yanami_metric.judging import TooManyFailuresError
 from yanami_metric.prompts import load_prompts
@@ -377,3 +378,29 @@ def test_a_changed_candidate_is_judged_anew(tmp_path):
     again = ScriptedJudge()
     judge(run, again, again)
     assert [call.kind for call in again.calls] == ["checks", "quality"]
+
+
+def test_judges_of_one_run_are_compared_with_each_other(tmp_path):
+    lenient = ScriptedJudge()
+    strict = ScriptedJudge(lambda call: reply(call, passes=call.items[0].id == "c0"), name="strict", version=2)
+    done = evaluate(
+        [dialogue("d1"), dialogue("d2")], ScriptedModel(), judges=[lenient, strict], answer_judge=lenient,
+        out=tmp_path / "run",
+    )  # fmt: skip
+    ((one, other, found),) = done.agreements()
+    assert (one, other) == ("scripted", "strict")
+    assert found["checks"] == {"n": 4, "agreement": 0.5, "kappa": 0}
+    assert found["answer"]["n"] == 4 and found["answer"]["agreement"] == 1
+    assert found["quality"] == {"n": 4, "pearson": None}  # each always gives the same
+    text = tables.agreement(found, one, other)
+    assert text.startswith("Agreement of scripted and strict: checks 50.0 % (kappa 0.00, n = 4), answer 100 %")
+
+
+def test_the_spread_of_a_judges_samples_is_told(run):
+    wavering = ScriptedJudge(
+        lambda call: reply(call, passes=call.sample == 0 or call.items[0].id == "c0", score=call.sample)
+    )
+    judge(run, wavering, wavering, rules=Rules(samples=3))
+    entry = score(run, resamples=0)["histories"]["gt"]
+    assert entry["judge_samples"] == {"count": 3, "answer": 1, "checks": 0.5, "quality_sd": 1}
+    assert "all samples agree on 50.0 % of checks" in report(run).with_suffix(".md").read_text()

@@ -20,6 +20,7 @@ from typing import Any
 from yanami_dataset.errors import RunFolderError
 from yanami_dataset.schema import Dialogue
 from yanami_metric.asking import Judges
+from yanami_metric.between import judges_agree
 from yanami_metric.costs import Estimate
 from yanami_metric.data import EVERYTHING, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
@@ -305,6 +306,15 @@ class Evaluation:
     run: Run
     scores: tuple[dict[str, Any], ...]
     reports: tuple[Path, ...]
+
+    def agreements(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """The names of the first judge and each further one, and how far they agree (`between.judges_agree`)."""
+        first, *others = [one["judge"] for one in self.scores]
+        with RunFolder(self.run.path) as folder:
+            return [
+                (first["images"]["name"], other["images"]["name"], judges_agree(self.run.data, folder, first, other))
+                for other in others
+            ]
 
 
 def evaluate(

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from yanami_dataset.errors import RunFolderError
+from yanami_metric.between import sample_spread
 from yanami_metric.data import Data
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.history import observed_in_history
@@ -41,6 +42,8 @@ def write_scores(data: Data, folder: RunFolder, entry: Mapping[str, Any], how: S
         tracks = [tallies[track] for track in folder.tracks(history)]
         found[history] = summarise(map(_sum, zip(*tracks, strict=True)), **abilities, **_arguments(how))
         found[history]["observed_images_in_history"] = observed if history == "gt" else 0
+        if entry["rules"]["samples"] > 1:
+            found[history]["judge_samples"] = sample_spread(data, folder, history, entry)
         if len(tracks) > 1:
             found[history]["generations"] = _spread(tracks, abilities, how)
     scores = {

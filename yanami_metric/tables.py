@@ -158,9 +158,31 @@ def notes(scores: Scores) -> list[str]:
     for history, entry in entries.items():
         if observed := entry.get("observed_images_in_history"):
             lines.append(f"{history}: {observed} of the earlier images are what some system once drew, not targets.")
+        if samples := entry.get("judge_samples"):
+            lines.append(_samples(history, samples))
         if generations := entry.get("generations"):
             lines.append(_generations(history, generations))
     return lines + _unscored(entries)
+
+
+def _samples(history: str, samples: Mapping[str, Any]) -> str:
+    return (
+        f"{history}: each question was put to the judge {samples['count']} times; all samples agree on "
+        f"{percent(samples['checks'])} of checks and {percent(samples['answer'])} of answers, the standard deviation "
+        f"of a quality is {number(samples['quality_sd'])} of 10."
+    )
+
+
+def agreement(found: Mapping[str, Mapping[str, Any]], one: str, other: str) -> str:
+    """`between.judges_agree` as a line of text."""
+    told = []
+    for kind in ("checks", "answer"):
+        if found[kind]["n"]:
+            kappa = number(found[kind]["kappa"])
+            told.append(f"{kind} {percent(found[kind]['agreement'])} (kappa {kappa}, n = {found[kind]['n']})")
+    if found["quality"]["n"]:
+        told.append(f"quality Pearson {number(found['quality']['pearson'])} (n = {found['quality']['n']})")
+    return f"Agreement of {one} and {other}: {', '.join(told) or 'nothing that both scored'}."
 
 
 def _generations(history: str, generations: Mapping[str, Any]) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from yanami_metric.cli.console import INCOMPLETE, Json, Quiet, bars, selection
 from yanami_metric.cli.options import JudgingOptions, spread
 from yanami_metric.cli.wanted import Given, Wanted, census_table, model_options
+
+if TYPE_CHECKING:
+    from yanami_metric.api import Evaluation
 
 BASELINES = ["baseline:reference", "baseline:copy-last", "baseline:blank"]
 ALL_HISTORIES = "gt,self,last,none"
@@ -137,8 +140,18 @@ def eval_(
     scores = [one for evaluation in done for one in evaluation.scores]
     _print(scores, quiet=quiet, json_=json_)
     if not quiet and not json_:
-        typer.echo("".join(f"\nreport: {page}" for evaluation in done for page in evaluation.reports))
+        _print_rest(done)
     _exit(scores)
+
+
+def _print_rest(done: list[Evaluation]) -> None:
+    """How far judges agree, where there are several, and where the reports are."""
+    from yanami_metric.tables import agreement
+
+    for evaluation in done:
+        for one, other, found in evaluation.agreements():
+            typer.echo(f"{evaluation.run.path}: {agreement(found, one, other)}")
+    typer.echo("".join(f"\nreport: {page}" for evaluation in done for page in evaluation.reports))
 
 
 def merge(
