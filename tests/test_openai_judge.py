@@ -560,6 +560,17 @@ def test_a_cache_is_shared_and_failures_are_not_in_it(tmp_path):
     assert [kind(call) for call in server.calls] == ["checks", "checks"]
 
 
+def test_half_a_character_ends_no_run(run):
+    def script(call):
+        said = {"quality": chat('{"reason": "\\ud800 x", "score": 3}'), "checks": chat("\ud800")}
+        return said.get(kind(call), error(400, message="\udfff"))
+
+    judged(run, script)
+    assert statuses(run) == {"scored": 4, "unparsed": 4, "transport_error": 4}
+    score(run, resamples=0)
+    assert report(run).is_file()
+
+
 # Killed
 
 

@@ -117,7 +117,7 @@ class Key:
 
     def scrub_text(self, text: str) -> str:
         """The same for text."""
-        return self.scrub(text.encode()).decode()
+        return self.scrub(text.encode(errors="replace")).decode()
 
 
 def base_url(text: str) -> str:

@@ -39,10 +39,10 @@ def write_report(data: Data, folder: RunFolder, entry: Mapping[str, Any], shown:
         raise RunFolderError(f"{folder.path}: expected {name} to report, found none; run `yanami score` first")
     scores = json.loads((folder.path / name).read_text())
     path = folder.path / report_name(name)
-    write_atomic(path.with_suffix(".md"), tables.markdown(scores).encode())
+    write_atomic(path.with_suffix(".md"), tables.markdown(scores).encode(errors="replace"))
     chosen = sample({dialogue.id: dialogue.scenario for dialogue in data}, shown)
     page = html(scores, _shown(data, folder, entry, chosen), total=len(data))
-    write_atomic(path, page.encode())
+    write_atomic(path, page.encode(errors="replace"))  # models and judges also say halves of characters
     return path
 
 
