@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from yanami_metric.costs import Estimate
 from yanami_metric.data import EVERYTHING, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
 from yanami_metric.formulas import DEFAULT, Weights
+from yanami_metric.judging import Bench
 from yanami_metric.loop import Loop
 from yanami_metric.models import Opened, opened
 from yanami_metric.panel import Judging, entry
@@ -203,8 +204,7 @@ def judge(
         tracks = _tracks(folder)
         ask.check([by], progress)
         bench = ask.bench(folder, by, run.data, len(tracks), progress, loop)
-        for window in windows(run.data):
-            loop.run(bench.judge(window, tracks))
+        _judge_windows(loop, [bench], windows(run.data), tracks)
     return run
 
 
@@ -372,13 +372,18 @@ def _overlapped(ready: _Ready, folder: RunFolder, by: Sequence[Judges], judging:
     with Loop() as loop:
         data, progress = ready.planned.data, ready.progress
         benches = [judging.bench(folder, one, data, len(tracks), progress, loop) for one in by]
-        waiting: deque[Future[None]] = deque()
-        for window in ready.windows(folder):
-            waiting.extend(loop.submit(bench.judge(window, tracks)) for bench in benches)
-            while len(waiting) > AHEAD * len(benches):
-                waiting.popleft().result()
-        for judged in waiting:
-            judged.result()
+        _judge_windows(loop, benches, ready.windows(folder), tracks)
+
+
+def _judge_windows(loop: Loop, benches: Sequence[Bench], some: Iterable[list[Dialogue]], tracks: Sequence[str]) -> None:
+    """Judge windows of dialogues, the next ones while those before still wait for replies."""
+    waiting: deque[Future[None]] = deque()
+    for window in some:
+        waiting.extend(loop.submit(bench.judge(window, tracks)) for bench in benches)
+        while len(waiting) > AHEAD * len(benches):
+            waiting.popleft().result()
+    for judged in waiting:
+        judged.result()
 
 
 def _finished(run: Run, folder: RunFolder, entries: Sequence[Mapping[str, Any]]) -> Evaluation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yanami_dataset.errors import YanamiError
@@ -139,7 +139,7 @@ class Bench:
         if replies and task.judge.reads_prompt:
             self.budget.add(tokens)
         return {
-            "items": [asdict(item) for item in items],
+            "items": [{"id": i.id, "status": i.status, "value": i.value, "reason": i.reason} for i in items],
             "raw": [reply.text for reply in replies],
             "notes": [reply.note for reply in replies if reply.note],
             "tokens": list(tokens),
