@@ -47,7 +47,7 @@ class OpenAIModel:
 
     >>> model = OpenAIModel("m@http://localhost:8000/v1", call={"draw": "images"}, tag="int8")
     >>> model.identity, sorted(model.caps.outputs)
-    ('openai:m int8', ['images', 'text'])
+    ('openai:m int8+3f7564663caa', ['images', 'text'])
     """
 
     def __init__(
