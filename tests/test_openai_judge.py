@@ -24,7 +24,7 @@ from yanami_dataset.schema import Message, Part
 from yanami_metric.api import Judging, estimate, evaluate, judge, report, rollout, score, unscored
 from yanami_metric.asking import Rules
 from yanami_metric.costs import BudgetSpentError, Prices
-from yanami_metric.http_local import is_local, require_local
+from yanami_metric.http_local import is_local, local_resolver, require_local
 from yanami_metric.judges import open_judge
 from yanami_metric.judges.openai import OpenAIJudge
 from yanami_metric.judges.shrinking import CODEC
@@ -105,7 +105,7 @@ def test_a_whole_eval_by_a_spec_string(tmp_path):
 def test_the_same_model_at_another_port_is_the_same_judge(run):
     judged(run, verdict)
     again = judged(run, verdict)
-    assert again.calls == [] and len(verdicts(run)) == 12
+    assert again.asked == [] and len(verdicts(run)) == 12  # not even whether it is there
     text = (run.path / "run.json").read_text() + (run.path / "verdicts.jsonl").read_text()
     assert "127.0.0.1" not in text and str(again.port) not in text
 
@@ -449,6 +449,19 @@ def test_only_loopback_and_private_addresses_are_local(host, local):
             require_local(f"http://{host}:8000/v1")
 
 
+def test_a_name_that_means_another_address_later_is_refused_when_connecting():
+    async def resolved(host):
+        return await local_resolver().resolve(host, 80)
+
+    assert asyncio.run(resolved("localhost"))
+    with pytest.raises(OSError, match=r"8\.8\.8\.8, neither loopback nor private"):
+        asyncio.run(resolved("8.8.8.8"))
+    with Server(verdict) as server:
+        judge_ = OpenAIJudge(f"m@http://localhost:{server.port}/v1")
+        judge_.keep_local()
+        assert judge_.check() == "" and json.loads(asked(judge_, a_call(colour_png(1))).text)["score"] == 8
+
+
 def test_local_only_refuses_before_anything_and_lets_loopback_through(tmp_path):
     said = rolled(tmp_path, "openai:m@http://8.8.8.8/v1", local_only=True)
     assert "--local-only" in said and not is_local("8.8.8.8")
@@ -609,6 +622,12 @@ def test_killed_in_the_middle_nothing_is_asked_twice_that_had_an_answer_on_disk(
     assert len(fresh) == len(set(fresh))
 
 
+def test_a_reply_cut_off_says_so(run):
+    judged(run, lambda call: chat('{"reason": "it is', "length") if kind(call) == "answer" else verdict(call))
+    notes = [line["notes"] for line in verdicts(run) if line["kind"] == "answer"]
+    assert notes == [["cut off at the token limit"] * 2] * 4
+
+
 def test_the_command_says_what_it_would_ask_and_stops(tmp_path):
     def yanami(*arguments, code=0):
         done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
@@ -632,6 +651,8 @@ def test_the_command_says_what_it_would_ask_and_stops(tmp_path):
         assert "--local-only: expected a loopback or private address" in done.stderr
         done = yanami("judge", "run", "--judge", spec, "--judge-wait", "soon", code=2)
         assert "expected a duration" in done.stderr
+    far = ("--model", "openai:m@http://8.8.8.8/v1", "--local-only", "--limit", 4)
+    assert "--local-only: expected" in yanami("eval", *far, code=2).stderr
     quickly = ("--limit", 4, "--judge-set", "load.attempts=1")
     done = yanami("eval", "--model", "baseline:blank", "--judge", spec, *quickly, code=2)
     assert "can't be used" in done.stderr and not (tmp_path / "runs").exists()

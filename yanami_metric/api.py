@@ -202,7 +202,7 @@ def judge(
     by = ask.open(judge, answer_judge)
     with RunFolder(run.path, writable=True) as folder, Loop() as loop:
         tracks = _tracks(folder)
-        ask.check([by], progress)
+        ask.check([by], progress, lambda: ask.is_needed(folder, by, run.data, tracks))
         bench = ask.bench(folder, by, run.data, len(tracks), progress, loop)
         _judge_windows(loop, [bench], windows(run.data), tracks)
     return run

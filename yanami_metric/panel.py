@@ -5,7 +5,7 @@ Knows judges and the run folder, nothing of models and scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -83,16 +83,26 @@ class Judging:
             return open_judge(judge, {} if judge in PLAIN else self.options)
         return check_judge(judge, type(judge).__name__)
 
-    def check(self, judges: Sequence[Judges], progress: Progress) -> None:
+    def check(self, judges: Sequence[Judges], progress: Progress, needed: Callable[[], bool] = lambda: True) -> None:
         """Find out before a run whether its judges can be asked.
+
+        Args:
+            judges: of the run.
+            progress: told what couldn't be found out.
+            needed: whether any of them will be; only asked where there is something to find out.
 
         Raises:
             ModelError: one can't.
         """
-        for judge in {id(judge): judge for by in judges for judge in _distinct(by)}.values():
-            check: Any = getattr(judge, "check", None)
-            if check is not None and (note := check(self.wait)):
+        distinct = {id(judge): judge for by in judges for judge in _distinct(by)}.values()
+        checks: list[Any] = [judge.check for judge in distinct if hasattr(judge, "check")]
+        for check in checks if checks and needed() else ():
+            if note := check(self.wait):
                 progress.note(note)
+
+    def is_needed(self, folder: RunFolder, by: Judges, data: Data, tracks: Sequence[str]) -> bool:
+        """Whether anything is still to be asked of these judges."""
+        return next(self._asking(folder, by).todo(data, tracks), None) is not None
 
     def bench(self, folder: RunFolder, by: Judges, data: Data, tracks: int, progress: Progress, loop: Loop) -> Bench:
         """A bench over an open run folder, which notes who judges; the judges are closed when the loop ends."""
@@ -114,16 +124,18 @@ class Judging:
 
     def estimate(self, folder: RunFolder, by: Judges, data: Data, tracks: Sequence[str]) -> Estimate:
         """What is still to be asked of these judges; asks nobody."""
-        bench = Bench(folder, by, self.rules, retry=self.retry, cache=self._shared())
         found = Estimate()
         for dialogue in data:
             lines = folder.verdicts.of(dialogue.id)
             for judge in _distinct(by):
                 found.note(lines, judge.name)
-        for call in bench.todo(data, tracks):
+        for call in self._asking(folder, by).todo(data, tracks):
             found.calls[call.kind] += 1
             found.images += len(call.images) if call.messages else call.candidate is not None
         return found
+
+    def _asking(self, folder: RunFolder, by: Judges) -> Bench:
+        return Bench(folder, by, self.rules, retry=self.retry, cache=self._shared())
 
     def _shared(self) -> Cache | None:
         return Cache(Path(self.cache)) if self.cache is not None else None

@@ -72,6 +72,8 @@ class Options:
         for name in ("system", "seed"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name}: expected true or false, got {getattr(self, name)!r}")
+        if not isinstance(self.detail, str | None):
+            raise SpecError(f"detail: expected a string, got {self.detail!r}")
         if ours := [name for name in self.body if name in _OURS]:
             raise SpecError(f"{', '.join(ours)}: set by yanami itself, expected other fields of the call")
 
@@ -255,7 +257,9 @@ def _reply(answer: Any, note: str) -> Reply:
     usage = answer.get("usage")
     counts = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
     tokens = [count if isinstance(count, int) else None for count in counts]
-    return Reply("".join(texts(message.get("content"))), tokens[0], tokens[1], note)
+    cut = "cut off at the token limit" if choice.get("finish_reason") == "length" else ""
+    text = "".join(texts(message.get("content")))
+    return Reply(text, tokens[0], tokens[1], "; ".join(filter(None, [note, cut])))
 
 
 def _failed(fault: HttpFault, how: str = "") -> JudgeError:
