@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from yanami_metric.data import Data, open_data, reopen
 from yanami_metric.run_folder import RunFolder
 
-WINDOW = 32  # dialogues at a time: bounds memory, and how far a wave of `self` reaches
+WINDOW = 16  # dialogues at a time: bounds memory, how far a wave of `self` reaches, and how late judging is
 
 T = TypeVar("T")
 
