@@ -510,6 +510,9 @@ def test_an_estimate_and_a_budget(run, tmp_path):
         with pytest.raises(BudgetSpentError, match=r"has cost 68\.00 of the 60\.00"):
             judge(run, spec, spec, judging=how)
         assert len(server.calls) == 4 and len(verdicts(run)) == 4
+        with pytest.raises(BudgetSpentError):  # nothing is left for whatever is judged next
+            judge(run, spec, spec, judging=how)
+        assert len(server.calls) == 4
         told = []
 
         class Told(Progress):

@@ -38,7 +38,7 @@ class Judging:
         wait: seconds to wait for a judge's server that is still loading.
         local_only: refuse judges behind addresses that are neither loopback nor private.
         prices: of tokens.
-        max_cost: stop when so much was spent.
+        max_cost: stop when so much was spent on all that was judged with this object.
 
     Raises:
         SpecError: a value that makes no sense.
@@ -54,13 +54,14 @@ class Judging:
     local_only: bool = False
     prices: Prices = field(default_factory=Prices)
     max_cost: float | None = None
+    budget: Budget = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise SpecError(f"concurrency: expected 1 or more, got {self.concurrency}")
         if unknown := set(self.retry) - set(STATUSES):
             raise SpecError(f"retry: expected statuses among {', '.join(STATUSES)}, got {', '.join(sorted(unknown))}")
-        Budget(self.prices, self.max_cost)  # refuses a limit without prices
+        object.__setattr__(self, "budget", Budget(self.prices, self.max_cost))
 
     def open(self, images: str | Judge, answers: str | Judge) -> Judges:
         """The judges of images and of answers; where both are the same spec, the same object.
@@ -111,16 +112,14 @@ class Judging:
         progress.start(what, tracks * sum(len(d.questions) + 2 * len(d.slots) for d in data))
         for judge in _distinct(by):
             loop.at_end(partial(close, judge))
-        budget = Budget(self.prices, self.max_cost)
 
         def tell(line: dict[str, Any], fresh: bool) -> None:
             progress.step(what, line["items"][0]["status"], fresh=fresh)
-            if fresh and any(budget.tokens):
-                progress.spent(what, budget.tokens, budget.spent)
+            if fresh and any(self.budget.tokens):
+                progress.spent(what, self.budget.tokens, self.budget.spent)
 
-        return Bench(
-            folder, by, self.rules, self.concurrency, self.retry, self._shared(), self.max_failures, tell, budget
-        )
+        stops = self.max_failures, tell, self.budget
+        return Bench(folder, by, self.rules, self.concurrency, self.retry, self._shared(), *stops)
 
     def estimate(self, folder: RunFolder, by: Judges, data: Data, tracks: Sequence[str]) -> Estimate:
         """What is still to be asked of these judges; asks nobody."""
