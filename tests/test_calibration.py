@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from typer.testing import CliRunner
 
+from tests.server import Server, chat
 from tests.support import ScriptedJudge, reply
 from yanami_metric.asking import Rules
 from yanami_metric.calibrating import Extent, calibrate, markdown, picture
 from yanami_metric.calibration import INJECTION
+from yanami_metric.cli import app
 from yanami_metric.judges import open_judge
 
 SMALL = Extent(dialogues=4, samples=2)
@@ -83,3 +87,27 @@ def test_tables_picture_and_json(pixel, tmp_path):
     json.dumps(pixel, allow_nan=False)
     picture(pixel, tmp_path / "calibration.png")
     assert (tmp_path / "calibration.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_judge_behind_a_server_is_calibrated_and_its_connections_end(tmp_path):
+    """A server that passes everything, answers included, and finds every image a 5."""
+
+    def generous(call):
+        text = call.text
+        ids = re.findall(r"- id ([\w-]+):", json.loads(text) if text.startswith('"') else text)
+        if ids:
+            return chat(
+                json.dumps({"checks": [{"id": i, "reason": "", "verdict": "pass"} for i in dict.fromkeys(ids)]})
+            )
+        asked_for_score = "Give a score" in text
+        return chat(json.dumps({"reason": "", "score": 5} if asked_for_score else {"reason": "", "verdict": "correct"}))
+
+    with Server(generous) as server:
+        spec = f"openai:m@{server.url}"
+        arguments = ["calibrate", "--judge", spec, "--answer-judge", spec, "--dialogues", "4", "--json"]
+        done = CliRunner().invoke(app, [*arguments, "--judge-set", "schema=off", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())
+    assert rate(found, "checks", "all", "all", "passes what is wrong") == 1
+    assert rate(found, "answers", "answer", "wrong", "passes what is wrong") == 1
+    assert found["quality"]["blur"]["rises"] == 0 and found["replies"]["repeat_requests"] == 0

@@ -13,6 +13,10 @@ from yanami_metric.cli.console import Json, Quiet
 def calibrate(
     judge: Annotated[str, typer.Option("--judge", help="Judge of images.")] = "pixel",
     answer_judge: Annotated[str, typer.Option("--answer-judge", help="Judge of answers.")] = "exact",
+    judge_set: Annotated[
+        list[str] | None,
+        typer.Option("--judge-set", help="NAME=VALUE for judges, load.NAME=VALUE for loading; repeatable."),
+    ] = None,
     dialogues: Annotated[int, typer.Option("--dialogues", help="Mini dialogues, even over the scenarios.")] = 8,
     size: Annotated[
         list[int] | None, typer.Option("--size", help="Side of the images; repeatable. (default: 256)")
@@ -30,11 +34,14 @@ def calibrate(
     from yanami_metric.asking import Rules
     from yanami_metric.calibrating import Extent, markdown, picture
     from yanami_metric.calibrating import calibrate as measure
-    from yanami_metric.judges import open_judge
+    from yanami_metric.cli.wanted import named_values
+    from yanami_metric.judges import PLAIN, open_judge
     from yanami_metric.run_folder import write_atomic
 
     extent = Extent(dialogues, tuple(size or [256]), samples, seed, concurrency)
-    found = measure(open_judge(judge), open_judge(answer_judge), extent, Rules())
+    options = named_values("--judge-set", judge_set or [])
+    images, answers = (open_judge(spec, {} if spec in PLAIN else options) for spec in (judge, answer_judge))
+    found = measure(images, answers, extent, Rules())
     if json_:
         typer.echo(json.dumps(found, indent=2))
     elif not quiet:
