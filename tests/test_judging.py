@@ -230,6 +230,10 @@ def test_a_hopeless_judge_is_stopped_and_what_was_judged_is_kept(run):
     assert {line["kind"] for line in verdicts(run)} >= {"answer"}
 
 
+def run_judges(run) -> list[dict]:
+    return json.loads((run.path / "run.json").read_text())["judges"]
+
+
 def test_prompts_of_ones_own_are_checked_and_make_another_judge(run, tmp_path):
     folder = tmp_path / "prompts"
     folder.mkdir()
@@ -248,6 +252,10 @@ def test_prompts_of_ones_own_are_checked_and_make_another_judge(run, tmp_path):
     other = ScriptedJudge(reads_prompt=True)
     judge(run, other, other, rules=Rules(prompts=load_prompts(folder)))
     assert {call.kind for call in other.calls} == {"quality"} and other.calls[0].rubric == "Rate it."
+    # run.json names prompts by their hashes, and each is kept: a verdict can be followed to its prompt
+    hashes = {kind: entry["rules"]["prompts"][kind] for entry in run_judges(run) for kind in ("quality",)}
+    kept = {path.name: path.read_text() for path in (run.path / "prompts").iterdir()}
+    assert kept[f"quality-{hashes['quality'][:12]}.md"] == "Rate it.\n---\n{candidate}\n" and len(kept) == 4
 
 
 def test_two_judges_have_scores_of_their_own(run):

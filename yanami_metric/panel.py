@@ -108,6 +108,9 @@ class Judging:
     def bench(self, folder: RunFolder, by: Judges, data: Data, tracks: int, progress: Progress, loop: Loop) -> Bench:
         """A bench over an open run folder, which notes who judges; the judges are closed when the loop ends."""
         folder.add_judges(entry(by, self.rules))
+        for kind, prompt in self.rules.prompts.items():
+            if any(judge.reads_prompt and kind in judge.kinds for judge in _distinct(by)):
+                folder.keep_prompt(kind, prompt.hash, prompt.text)
         what = f"judge {by.name}"
         progress.start(what, tracks * sum(len(d.questions) + 2 * len(d.slots) for d in data))
         for judge in _distinct(by):

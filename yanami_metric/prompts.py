@@ -34,12 +34,17 @@ Piece = str | ImageRef
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt file: `rubric` is the system message, `body` the text with placeholders, `hash` that of the file."""
+    """One prompt file: `text` is all of it, `rubric` the system message, `body` what is judged, with placeholders."""
 
     kind: str
+    text: str
     rubric: str
     body: str
-    hash: str
+
+    @property
+    def hash(self) -> str:
+        """Of the file: 64 hex digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(
         self,
@@ -88,7 +93,7 @@ def _read(path: Path, kind: str) -> Prompt:
         raise SpecError(f"{path}: expected placeholders of {allowed}, each alone in its line, got {sorted(unknown)}")
     if missing := set(NEEDED[kind]) - set(used):
         raise SpecError(f"{path}: expected the placeholders {sorted(missing)}, each alone in its line, found none")
-    return Prompt(kind, rubric.strip(), body, hashlib.sha256(text.encode()).hexdigest())
+    return Prompt(kind, text, rubric.strip(), body)
 
 
 def _standing(

@@ -4,6 +4,7 @@
     outputs/<track>/outputs.jsonl         one line per output; the last line of an item counts
     outputs/<track>/images/               what was drawn
     verdicts.jsonl                        one line per judge call, with the raw reply
+    prompts/                              the prompt files of judges that read one
     scores.json, scores.<judge>.json, report.md, report.html
 
 A track is a history mode, or a further generation of it (`gt-g1`). Images are written before the line that names them,
@@ -245,6 +246,13 @@ class RunFolder:
         if not path.is_relative_to(self.path.resolve()):
             raise RunFolderError(f"{self.path}: an output names the file {file!r} outside the run folder")
         return path.read_bytes()
+
+    def keep_prompt(self, kind: str, hash: str, text: str) -> None:
+        """Keep a prompt file under its hash, which run.json names: prompts of one's own may change later."""
+        path = self.path / "prompts" / f"{kind}-{hash[:12]}.md"
+        if not path.is_file():
+            path.parent.mkdir(exist_ok=True)
+            write_atomic(path, text.encode())
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a JSON file of the folder in one step; NaN is refused."""
