@@ -25,7 +25,9 @@ EXAMPLES = ROOT / "examples"
 README = (ROOT / "README.md").read_text()
 KLEIN = {**tiny_diffusers.KLEIN_CALL, "num_inference_steps": 1, "max_sequence_length": 512}  # what tiny weights need
 LONG = {**KLEIN, "max_sequence_length": 4096}  # the mini bench is long in bytes, which are this tokenizer's tokens
-ROWS = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", README.split("## Models")[1], re.MULTILINE)
+ROWS = re.findall(
+    r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", README.split("## Models")[1].split("\n## ")[0], re.MULTILINE
+)
 
 
 @pytest.fixture(scope="module")
