@@ -160,6 +160,13 @@ def test_generations_have_seeds_of_their_own_and_a_spread(tmp_path):
     assert share == pytest.approx(100 * (1 / 6 + 0) / 2)  # one of six checks of d1, none of d2
 
 
+def test_generations_of_a_model_without_seeds_are_called_what_they_are():
+    notes = [
+        plan(DIALOGUES, ScriptedModel(caps=Caps(seeded=seeded)), generations=2).notes() for seeded in (True, False)
+    ]
+    assert notes == [[], ["the model takes no seeds: its generations are the same, or differ by chance"]]
+
+
 def test_the_spread_over_generations_is_a_sample_deviation(tmp_path):
     four = [dialogue(f"d-{s}", s) for s in ("fusion", "editing", "modeling", "reasoning")]
     done = evaluate(

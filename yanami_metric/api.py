@@ -150,8 +150,7 @@ class _Ready:
         self.planned, self.progress = planned, progress
         self.models = planned.models()
         self.census = take_census(planned)
-        own_note: str = getattr(planned.model, "note", "")
-        for note in filter(None, [own_note, *self.census.notes()]):
+        for note in [*planned.notes(), *self.census.notes()]:
             progress.note(note)
 
     def windows(self, folder: RunFolder) -> Iterator[list[Dialogue]]:

@@ -99,6 +99,13 @@ class Plan:
             "seed": first.seed,
         }
 
+    def notes(self) -> list[str]:
+        """What one should know before it runs, whatever the dialogues."""
+        found = [getattr(self.model, "note", "")]
+        if self.conditions.generations > 1 and not self.model.caps.seeded:
+            found.append("the model takes no seeds: its generations are the same, or differ by chance")
+        return [note for note in found if note]
+
     def models(self) -> dict[str, Model]:
         """The model for each history mode: one that has `prepare` looks at the dialogues first.
 

@@ -97,7 +97,8 @@ class Caps:
 
     `placement` is where it wants images if the user doesn't say (one of PLACEMENTS), `drawing_placement` where it wants
     them when it is to draw, if that differs. `honours_images` is False for a model that draws without looking at input
-    images. `min_side` is in pixels, `max_prompt_tokens` in its own tokens.
+    images. `interleaved`, `multi_turn`, `min_side` (pixels) and `max_prompt_tokens` (its own tokens) are told in
+    run.json: what follows from them an adapter sees to itself, or says by its method `unsupported`.
     """
 
     outputs: frozenset[str] = frozenset({"text", "images"})
