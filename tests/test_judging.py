@@ -20,6 +20,7 @@ from yanami_metric.judging import TooManyFailuresError
 from yanami_metric.prompts import load_prompts
 from yanami_metric.records import JudgeError, JudgeItem, Output
 from yanami_metric.replies import Unparsed, parse
+from yanami_metric.runs import Progress
 
 
 def verdicts(run) -> list[dict]:
@@ -412,3 +413,15 @@ def test_the_spread_of_a_judges_samples_is_told(run):
     entry = score(run, resamples=0)["histories"]["gt"]
     assert entry["judge_samples"] == {"count": 3, "answer": 1, "checks": 0.5, "quality_sd": 1}
     assert "all samples agree on 50.0 % of checks" in report(run).with_suffix(".md").read_text()
+
+
+def test_progress_counts_as_made_only_what_was_asked(run):
+    class Count(Progress):
+        made = steps = 0
+
+        def step(self, what, status, *, fresh):
+            self.made, self.steps = self.made + fresh, self.steps + 1
+
+    count = Count()
+    judge(run, ScriptedJudge(), ScriptedJudge(), progress=count)
+    assert (count.made, count.steps) == (12, 24)

@@ -123,7 +123,7 @@ class Bench:
             verdict = _line(task, fingerprint, answer, reused=i > 0 or not fresh)
             if about not in present:
                 self.folder.verdicts.append(verdict)
-            self.on_verdict(verdict, fresh)
+            self.on_verdict(verdict, fresh and i == 0)
 
     async def _ask(self, task: Task) -> Line:
         async with self._gate:
