@@ -425,3 +425,16 @@ def test_progress_counts_as_made_only_what_was_asked(run):
     count = Count()
     judge(run, ScriptedJudge(), ScriptedJudge(), progress=count)
     assert (count.made, count.steps) == (12, 24)
+
+
+@pytest.mark.parametrize("status", ["missing_output", "model_refused", "scored", "ok"])
+def test_a_judges_fault_never_counts_as_the_models(run, status):
+    class Lying(ScriptedJudge):
+        async def judge(self, call):
+            raise JudgeError(status, "the judge failed")
+
+    judge(run, Lying(), Lying())
+    scores = score(run, resamples=0)
+    assert unscored(scores) == {"transport_error": 24}
+    entry = scores["histories"]["gt"]["scenarios"]["editing"]
+    assert (entry["sc"]["value"], entry["sc"]["bounds"], entry["vq"]["value"]) == (None, [0, 100], None)

@@ -199,9 +199,15 @@ class Reply:
 
 
 class JudgeError(Exception):
-    """Why there is no reply: `status` is one of JUDGE_FAULTS, `final` says that asking again is no use."""
+    """Why there is no reply: `status` is one of JUDGE_FAULTS, `final` says that asking again is no use.
+
+    Raises:
+        ValueError: another status. Some of those count as wrong, and a judge's fault must never become a number.
+    """
 
     def __init__(self, status: str, reason: str, *, final: bool = False) -> None:
+        if status not in JUDGE_FAULTS:
+            raise ValueError(f"expected a status of {', '.join(JUDGE_FAULTS)} from a judge, got {status!r}: {reason}")
         super().__init__(reason)
         self.status, self.final = status, final
 

@@ -89,9 +89,3 @@ def _reach_of(corners: Corners) -> npt.NDArray[np.float64]:
         hit = (np.abs(across) > 1e-12) & (distance > 0) & (along >= -1e-9) & (along <= 1 + 1e-9)
         farthest = np.where(hit, np.maximum(farthest, distance), farthest)
     return farthest
-
-
-@lru_cache(maxsize=1)
-def areas() -> Floats:
-    """The area of each outline whose farthest point is at distance 1."""
-    return np.asarray(0.5 * np.square(reach()).sum(axis=1) * (2 * np.pi / DIRECTIONS), dtype=np.float32)
