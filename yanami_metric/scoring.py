@@ -63,6 +63,21 @@ def _arguments(how: Scoring) -> dict[str, Any]:
     return {"weights": how.weights, "sc_mean": how.sc_mean, "resamples": how.resamples, "seed": how.seed}
 
 
+def tallied(data: Data, folder: RunFolder, entry: Mapping[str, Any]) -> dict[str, list[DialogueTally]]:
+    """By history, the tally of every dialogue over all its generations, in the order of the data.
+
+    Args:
+        data: the dialogues of the run.
+        folder: where its outputs and verdicts are.
+        entry: the judges that count, an entry of run.json's `judges`; see `chosen_judges`.
+    """
+    found = _tallies(data, folder, entry)
+    return {
+        history: list(map(_sum, zip(*(found[track] for track in folder.tracks(history)), strict=True)))
+        for history in folder.histories
+    }
+
+
 def _tallies(data: Data, folder: RunFolder, entry: Mapping[str, Any]) -> dict[str, list[DialogueTally]]:
     tallies: dict[str, list[DialogueTally]] = {
         track: [] for history in folder.histories for track in folder.tracks(history)

@@ -59,16 +59,29 @@ def resampled_ratios(
             "expected two arrays of the same shape (dialogues, columns) and 0 or more resamples, "
             f"got {gained.shape}, {units.shape} and {resamples}"
         )
-    dialogues, columns = gained.shape
-    both = np.hstack([gained, units])
-    sums = np.zeros((resamples, 2 * columns))
-    step = max(1, cells // max(1, dialogues))
-    for start in range(0, resamples if dialogues else 0, step):
-        stop = min(start + step, resamples)
-        sums[start:stop] = drawn(dialogues, stop - start, rng) @ both
+    columns = gained.shape[1]
+    sums = resampled_sums(np.hstack([gained, units]), resamples, rng, cells=cells)
     ratios = ratio(sums[:, :columns], sums[:, columns:])
     ratios[:, (units > 0).sum(axis=0) < 2] = np.nan
     return ratios
+
+
+def resampled_sums(values: FloatArray, resamples: int, rng: np.random.Generator, *, cells: int = _CELLS) -> FloatArray:
+    """Sums over dialogues drawn with replacement: resamples x columns; zeros where there are no dialogues.
+
+    Args:
+        values: dialogues x columns.
+        resamples: how many times to draw.
+        rng: a seeded Generator; equal numbers of dialogues are drawn alike by equal generators.
+        cells: how many draws to hold in memory at once; doesn't change the result.
+    """
+    dialogues, columns = values.shape
+    sums = np.zeros((resamples, columns))
+    step = max(1, cells // max(1, dialogues))
+    for start in range(0, resamples if dialogues else 0, step):
+        stop = min(start + step, resamples)
+        sums[start:stop] = drawn(dialogues, stop - start, rng) @ values
+    return sums
 
 
 def drawn(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArray:

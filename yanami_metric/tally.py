@@ -6,14 +6,15 @@ concatenate to exactly what one process would have counted. It must not know mod
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add
 
 from yanami_dataset.errors import DataError
-from yanami_dataset.schema import CAPABILITIES, DIMENSIONS, Dialogue, Slot
+from yanami_dataset.schema import CAPABILITIES, DIMENSIONS, Check, Dialogue, Slot
 from yanami_metric.records import COUNTS_AS_WRONG, STATUSES, quality_id
 
 KINDS = ("answer", "checks", "quality")
@@ -82,15 +83,36 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ImageTally:
-    """The atomic checks and the quality of the image asked for in one slot."""
+    """The atomic checks and the quality of the image asked for in one slot; `capabilities` are those of its turn."""
 
     turn: int
     ordinal: int
     checks: Count
     quality: Count
+    capabilities: tuple[str, ...] = ()
 
     def __add__(self, other: ImageTally) -> ImageTally:
-        return ImageTally(self.turn, self.ordinal, self.checks + other.checks, self.quality + other.quality)
+        return replace(self, checks=self.checks + other.checks, quality=self.quality + other.quality)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTally:
+    """One check: which, on the image of which slot, and how it fared. `capability` is None where the data names none.
+
+    `predicate` is what its probe asks, in the mini bench only, else "".
+    """
+
+    id: str
+    turn: int
+    ordinal: int
+    kind: str
+    capability: str | None
+    criterion: str
+    predicate: str
+    count: Count
+
+    def __add__(self, other: CheckTally) -> CheckTally:
+        return replace(self, count=self.count + other.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +121,7 @@ class DialogueTally:
 
     `questions` are in the order of `schema.DIMENSIONS`; `images` has one entry per slot; `capabilities` are the
     capability checks, which don't count for SC, in the order of `schema.CAPABILITIES`; `statuses` are
-    (kind, status, number) over all items, capability checks included.
+    (kind, status, number) over all items, capability checks included; `each` has every check of either kind on its own.
     """
 
     dialogue: str
@@ -108,6 +130,7 @@ class DialogueTally:
     images: tuple[ImageTally, ...]
     capabilities: tuple[Count, ...]
     statuses: tuple[tuple[str, str, int], ...]
+    each: tuple[CheckTally, ...] = ()
 
     def __add__(self, other: DialogueTally) -> DialogueTally:
         """The same dialogue rolled out once more: all items of both.
@@ -127,6 +150,7 @@ class DialogueTally:
             tuple(map(add, self.images, other.images)),
             tuple(map(add, self.capabilities, other.capabilities)),
             tuple((kind, status, number) for (kind, status), number in sorted(statuses.items())),
+            tuple(map(add, self.each, other.each)),
         )
 
     @property
@@ -195,6 +219,7 @@ def tally(dialogue: Dialogue, results: Mapping[tuple[str, str], ItemResult]) -> 
             for capability in CAPABILITIES
         ),
         statuses=tuple((kind, status, number) for (kind, status), number in sorted(statuses.items())),
+        each=tuple(_check(check, counts["checks", check.id]) for check in dialogue.checks),
     )
 
 
@@ -208,7 +233,22 @@ def _asked(dialogue: Dialogue) -> frozenset[tuple[str, str]]:
 
 def _image(dialogue: Dialogue, slot: Slot, counts: Mapping[tuple[str, str], Count]) -> ImageTally:
     checks = total(counts["checks", check.id] for check in dialogue.checks_of(slot) if check.kind == "atomic")
-    return ImageTally(slot.turn, slot.ordinal, checks, counts["quality", quality_id(slot)])
+    quality = counts["quality", quality_id(slot)]
+    return ImageTally(slot.turn, slot.ordinal, checks, quality, tuple(dialogue.turns[slot.turn].capabilities))
+
+
+def _check(check: Check, count: Count) -> CheckTally:
+    predicate = _predicate(check.probe) if check.probe else ""
+    return CheckTally(check.id, check.turn, check.slot, check.kind, check.capability, check.criterion, predicate, count)
+
+
+def _predicate(probe: str) -> str:
+    """What a probe of the mini bench asks; "" for what isn't one."""
+    try:
+        parsed = json.loads(probe)
+    except ValueError:
+        return ""
+    return str(parsed.get("predicate", "")) if isinstance(parsed, dict) else ""
 
 
 def _count(dialogue: str, key: tuple[str, str], result: ItemResult | None) -> Count:
