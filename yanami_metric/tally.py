@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import add
 
 from yanami_dataset.errors import DataError
@@ -242,6 +243,7 @@ def _check(check: Check, count: Count) -> CheckTally:
     return CheckTally(check.id, check.turn, check.slot, check.kind, check.capability, check.criterion, predicate, count)
 
 
+@lru_cache(maxsize=4096)  # the same probes are asked under every history
 def _predicate(probe: str) -> str:
     """What a probe of the mini bench asks; "" for what isn't one."""
     try:
