@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from yanami_metric.estimates import Estimate
+from yanami_metric.tables import percent
 
 Cell = str | int | float | None
 """A cell of a table: text, a count, a number that is shown with `Table.digits` decimals, or None, shown as a dash."""
@@ -63,3 +67,24 @@ class Finding:
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+
+def series(label: str, x: tuple[str | float, ...], found: Sequence[Estimate]) -> Series:
+    """Estimates as a series with intervals."""
+    return Series(label, x, *(tuple(one[key] for one in found) for key in ("value", "low", "high")))  # type: ignore[literal-required]
+
+
+def spread(estimate: Estimate, digits: int = 1) -> str | None:
+    """An interval as text, None where there is none.
+
+    >>> spread(Estimate(value=-1.0, low=-2.5, high=0.5, n=9, coverage=1.0, bounds=[-1.0, -1.0]))
+    '-2.5 to 0.5'
+    """
+    if estimate["low"] is None or estimate["high"] is None:
+        return None
+    return f"{estimate['low']:.{digits}f} to {estimate['high']:.{digits}f}"
+
+
+def covered(estimate: Estimate) -> str | None:
+    """Coverage as a percentage, None where nothing is asked."""
+    return None if estimate["coverage"] is None else percent(estimate["coverage"])
