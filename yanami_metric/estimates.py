@@ -85,6 +85,17 @@ def summed(rows: Iterable[Row]) -> Row:
     return Row(*map(sum, zip(*kept, strict=True))) if kept else NOTHING
 
 
+def blank(rows: Sequence[Row]) -> list[Row]:
+    """Rows of one dialogue that are to be compared: unless all are scored none has a value; bounds and counts stay.
+
+    >>> [row.units for row in blank([Row(1.0, 1), Row(0.0, 0)])]
+    [0, 0]
+    """
+    if all(row.units for row in rows):
+        return list(rows)
+    return [row._replace(gained=0.0, units=0) for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
     """A mean of shares, 0-1: NaN bounds mean undefined, a NaN value alone means that nothing was scored.

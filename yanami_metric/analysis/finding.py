@@ -71,7 +71,7 @@ class Finding:
 
 def series(label: str, x: tuple[str | float, ...], found: Sequence[Estimate]) -> Series:
     """Estimates as a series with intervals."""
-    return Series(label, x, *(tuple(one[key] for one in found) for key in ("value", "low", "high")))  # type: ignore[literal-required]
+    return Series(label, x, *(tuple(one[key] for one in found) for key in ("value", "low", "high")))
 
 
 def spread(estimate: Estimate, digits: int = 1) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from yanami_metric.analysis.finding import Chart, Finding, Table, covered, series, spread
-from yanami_metric.estimates import NOTHING, Row, Sample, Scored, equal, summed
+from yanami_metric.estimates import NOTHING, Row, Sample, Scored, blank, equal, summed
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.tally import DialogueTally, ImageTally
 
@@ -16,7 +16,7 @@ MINIMUM = 5
 
 
 def drawn_turns(one: DialogueTally) -> list[list[ImageTally]]:
-    """The images of each generation turn of a dialogue, in order; one without atomic checks has no VR and is left out."""
+    """The images of each generation turn of a dialogue, in order; those without atomic checks have no VR."""
     turns: dict[int, list[ImageTally]] = {}
     for image in one.images:
         if image.checks.asked:
@@ -46,13 +46,6 @@ def realization(images: Sequence[ImageTally], weights: Weights = DEFAULT) -> Row
     return Row(*mean, sum(low) / len(low), sum(high) / len(high), 1, items.scored, items.asked)
 
 
-def paired(rows: Sequence[Row]) -> list[Row]:
-    """Rows of one dialogue that are to be compared: unless all are scored none has a value; bounds and counts stay."""
-    if all(row.units for row in rows):
-        return list(rows)
-    return [row._replace(gained=0.0, units=0) for row in rows]
-
-
 def first_last(models: Models, *, weights: Weights = DEFAULT, resamples: int = 1000, seed: int = 0) -> Finding:
     """VR of the first and the last generation turn, and how far they differ (the paper's Table 20 and Figure 6b).
 
@@ -71,7 +64,7 @@ def first_last(models: Models, *, weights: Weights = DEFAULT, resamples: int = 1
 
     def rows(one: DialogueTally) -> list[Row]:
         turns = drawn_turns(one)
-        return paired([realization(turns[0], weights), realization(turns[-1], weights)])
+        return blank([realization(turns[0], weights), realization(turns[-1], weights)])
 
     values: dict[str, Any] = {}
     for name, tallies in models.items():

@@ -1,0 +1,255 @@
+"""Where models fail: by capability, by kind of check, and how one failure brings the next. Pure, all **ours**."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from yanami_dataset.schema import CAPABILITIES
+from yanami_metric.analysis.finding import Cell, Chart, Finding, Table, covered, series, spread
+from yanami_metric.estimates import NOTHING, Estimate, Row, Sample, Scored, equal, pooled
+from yanami_metric.tally import CheckTally, Count, DialogueTally, total
+
+Runs = Mapping[str, Mapping[str, Sequence[DialogueTally]]]
+
+_BY_CAPABILITY = {
+    "capability_checks": "capability checks",
+    "atomic_checks": "atomic checks of that capability",
+    "sc": "SC of turns that exercise it",
+    "vq": "VQ of turns that exercise it",
+}
+
+
+def capabilities(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
+    """Scores by the six capabilities, 0-100: of checks made for one, and of images in turns that exercise it.
+
+    Args:
+        runs: by model, then by history, the tallies.
+        resamples: of the bootstrap over dialogues within scenarios.
+        seed: of the bootstrap.
+
+    Returns:
+        `values`: by model, history and capability `capability_checks`, `atomic_checks` (those that the data labels with
+        it), `sc` and `vq` (of the images in turns that exercise it), each a mean over dialogues.
+    """
+
+    def rows(one: DialogueTally) -> list[Row]:
+        found = []
+        for place, capability in enumerate(CAPABILITIES):
+            images = [image for image in one.images if capability in image.capabilities]
+            labelled = (c.count for c in one.each if c.kind == "atomic" and c.capability == capability)
+            found += [
+                equal(one.capabilities[place]),
+                equal(total(labelled)),
+                equal(total(image.checks for image in images)),
+                equal(total(image.quality for image in images)),
+            ]
+        return found
+
+    values: dict[str, Any] = {}
+    for name, history, sample in _samples(runs, resamples, seed):
+        means = sample.means(rows) or [Scored.undefined(resamples)] * 4 * len(CAPABILITIES)
+        values.setdefault(name, {})[history] = {
+            capability: {key: means[4 * i + j].entry() for j, key in enumerate(_BY_CAPABILITY)}
+            for i, capability in enumerate(CAPABILITIES)
+        }
+    header = (
+        "Model",
+        "History",
+        "Capability",
+        "Capability checks",
+        "95 %",
+        "n",
+        "Atomic checks",
+        "SC",
+        "VQ",
+        "Coverage",
+    )
+    table: list[tuple[Cell, ...]] = [
+        (name, history, capability, found["capability_checks"]["value"], spread(found["capability_checks"]),
+         found["capability_checks"]["n"], *(found[key]["value"] for key in ("atomic_checks", "sc", "vq")),
+         covered(found["sc"]))
+        for name, history, entries in _entries(values)
+        for capability, found in entries.items()
+    ]  # fmt: skip
+    bars = tuple(
+        series(f"{name}, {history}", CAPABILITIES, [entries[c]["sc"] for c in CAPABILITIES])
+        for name, history, entries in _entries(values)
+    )
+    return Finding(
+        "capabilities",
+        "By capability",
+        "ours",
+        values,
+        (Table("Points, by capability", header, tuple(table)),),
+        (Chart("SC of turns that exercise a capability", "bars", "", "SC", bars, (0, 100)),),
+        ("Capability checks count in no score; SC and VQ are of the images in turns that exercise a capability, and a "
+         "turn may exercise several. Coverage is that of SC.",),
+    )  # fmt: skip
+
+
+def kinds(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
+    """The share of checks passed, 0-100, by kind and, in the mini bench, by what a probe asks; by scenario too.
+
+    Args:
+        runs: by model, then by history, the tallies.
+        resamples: of the bootstrap over dialogues within scenarios.
+        seed: of the bootstrap.
+
+    Returns:
+        `values`: by model, history and kind (atomic, capability, or `probe: …`) an estimate, a mean over dialogues, and
+        `scenarios`, the same within each.
+    """
+    every = {kind for found in runs.values() for tallies in found.values() for one in tallies for kind in _kinds(one)}
+    names = sorted(every, key=lambda kind: (kind.startswith("probe: "), kind))
+
+    def rows(one: DialogueTally) -> list[Row]:
+        counts = _kinds(one)
+        return [equal(counts[kind]) if kind in counts else NOTHING for kind in names]
+
+    values: dict[str, Any] = {}
+    for name, history, sample in _samples(runs, resamples, seed):
+        scenarios = {s: [mean.entry() for mean in means] for s, means in sample.by_scenario(rows).items()}
+        values.setdefault(name, {})[history] = {
+            kind: {**mean.entry(), "scenarios": {s: found[i] for s, found in scenarios.items()}}
+            for i, (kind, mean) in enumerate(zip(names, sample.means(rows), strict=True))
+        }
+    present = sorted(
+        {s for _, _, entries in _entries(values) for found in entries.values() for s in found["scenarios"]}
+    )
+    table: list[tuple[Cell, ...]] = [
+        (name, history, kind, found["value"], spread(found), found["n"], covered(found),
+         *(found["scenarios"].get(s, {}).get("value") for s in present))
+        for name, history, entries in _entries(values)
+        for kind, found in entries.items()
+    ]  # fmt: skip
+    bars = tuple(
+        series(f"{name}, {history}", tuple(names), [entries[kind] for kind in names])
+        for name, history, entries in _entries(values)
+    )
+    return Finding(
+        "checks",
+        "By kind of check",
+        "ours",
+        values,
+        (Table("Share passed", ("Model", "History", "Kind", "Passed", "95 %", "n", "Coverage", *present), tuple(table)),),  # noqa: E501
+        (Chart("Checks passed", "bars", "", "share passed, %", bars, (0, 100)),),
+        ("Means over dialogues. Atomic checks make SC, capability checks are in no score. What probes ask is known in "
+         "the mini bench only.",),
+    )  # fmt: skip
+
+
+def _kinds(one: DialogueTally) -> dict[str, Count]:
+    counts: dict[str, Count] = {}
+    for check in one.each:
+        for kind in (check.kind, *([f"probe: {check.predicate}"] if check.predicate else [])):
+            counts[kind] = counts.get(kind, Count()) + check.count
+    return counts
+
+
+_ERRORS = ("after_failure", "after_success", "again_after_failure", "again_after_success")
+
+
+def errors(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
+    """How one failure brings the next: the chance to fail an atomic check, given what happened a turn ago.
+
+    A hard dialogue makes both turns fail, so the difference alone proves no accumulation: in `gt` turns don't build on
+    each other, which makes it the baseline, and `excess` is the difference in `self` beyond that in `gt`.
+
+    Args:
+        runs: by model, then by history, the tallies.
+        resamples: of the bootstrap over dialogues within scenarios.
+        seed: of the bootstrap.
+
+    Returns:
+        `values`: by model and history `after_failure` and `after_success` (the chance to fail, 0-100, if an atomic check
+        of the turn before failed, or all passed), `difference`; `again_…`: the same for checks whose very criterion was
+        asked one generation turn before; by model `excess`. Shares of checks; a turn that isn't scored throughout
+        is no condition, and its successors are left out.
+    """
+    values: dict[str, Any] = {}
+    for name, found in runs.items():
+        scores: dict[str, dict[str, Scored]] = {}
+        for _, history, sample in _samples({name: found}, resamples, seed):
+            means = sample.means(_error_rows) or [Scored.undefined(resamples)] * len(_ERRORS)
+            entries = dict(zip(_ERRORS, means, strict=True))
+            entries["difference"] = entries["after_failure"] - entries["after_success"]
+            entries["again_difference"] = entries["again_after_failure"] - entries["again_after_success"]
+            scores[history] = entries
+        values[name] = {
+            history: {key: score.entry() for key, score in each.items()} for history, each in scores.items()
+        }
+        if "self" in scores and "gt" in scores:
+            keys = ("difference", "again_difference")
+            values[name]["excess"] = {key: (scores["self"][key] - scores["gt"][key]).entry() for key in keys}
+    header = ("Model", "History", "After failure", "After success", "Difference", "95 %", "Same check: after failure",
+              "after success", "Difference", "95 %", "n")  # fmt: skip
+    table: list[tuple[Cell, ...]] = []
+    for name, history, entries in _entries(values):
+        cells: list[Cell] = [name, "self - gt" if history == "excess" else history]
+        for same in ("", "again_"):
+            cells += [_value(entries, f"{same}{key}") for key in ("after_failure", "after_success", "difference")]
+            cells.append(spread(entries[f"{same}difference"]))
+        table.append((*cells, entries["difference"]["n"]))
+    bars = tuple(
+        series(f"{name}, {history}", _ERRORS, [entries[key] for key in _ERRORS])
+        for name, history, entries in _entries(values)
+        if history != "excess"
+    )
+    return Finding(
+        "errors",
+        "How errors go on",
+        "ours",
+        values,
+        (Table("Chance to fail an atomic check, %", header, tuple(table)),),
+        (Chart("Chance to fail a check, by the turn before", "bars", "", "share failed, %", bars, (0, 100)),),
+        ("A failure: an atomic check of the generation turn before failed. Same check: asked again in the same words. "
+         "Hard dialogues fail twice whatever the history: read self beside gt, where turns don't build on others.",),
+    )  # fmt: skip
+
+
+def _error_rows(one: DialogueTally) -> list[Row]:
+    """Failed of scored checks, by what happened one generation turn before; in the order of _ERRORS."""
+    turns: dict[int, list[CheckTally]] = {}
+    for check in one.each:
+        if check.kind == "atomic":
+            turns.setdefault(check.turn, []).append(check)
+    counts = [Count() for _ in _ERRORS]
+    for before, after in pairwise(turns[turn] for turn in sorted(turns)):
+        whole = _failed(before)
+        same = {check.criterion: check for check in before}
+        for check in after:
+            if whole is not None:
+                counts[0 if whole else 1] += _failure(check.count)
+            again = _failed([same[check.criterion]]) if check.criterion in same else None
+            if again is not None:
+                counts[2 if again else 3] += _failure(check.count)
+    return [pooled(count) for count in counts]
+
+
+def _failed(checks: Sequence[CheckTally]) -> bool | None:
+    """Whether any of some checks failed; None where one isn't scored (in all its generations)."""
+    if any(check.count.scored < check.count.asked for check in checks):
+        return None
+    return any(check.count.gained < check.count.asked for check in checks)
+
+
+def _failure(count: Count) -> Count:
+    return Count(count.asked, count.scored, count.scored - count.gained)
+
+
+def _value(entries: Mapping[str, Estimate], key: str) -> float | None:
+    return entries[key]["value"] if key in entries else None
+
+
+def _samples(runs: Runs, resamples: int, seed: int) -> list[tuple[str, str, Sample]]:
+    return [
+        (name, history, Sample.of(tallies, resamples, seed))
+        for name, found in runs.items()
+        for history, tallies in found.items()
+    ]
+
+
+def _entries(values: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    return [(name, history, entries) for name, found in values.items() for history, entries in found.items()]
