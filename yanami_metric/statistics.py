@@ -6,6 +6,7 @@ items would be too narrow. Strata (scenarios) are resampled each on its own by c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -113,3 +114,21 @@ def interval(samples: FloatArray, level: float = LEVEL) -> tuple[float, float] |
         return None
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's step-down adjustment: p-values that stay valid though several hypotheses are tested at once.
+
+    Args:
+        p_values: of one family; None for what could not be tested, which doesn't count and stays None.
+
+    >>> holm([0.01, 0.04, None, 0.03])
+    [0.03, 0.06, None, 0.06]
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(known):
+        highest = max(highest, min(1.0, (len(known) - rank) * p))
+        adjusted[place] = highest
+    return adjusted

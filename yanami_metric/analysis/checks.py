@@ -163,7 +163,7 @@ def errors(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
         seed: of the bootstrap.
 
     Returns:
-        `values`: by model and history `after_failure` and `after_success` (the chance to fail, 0-100, if an atomic check
+        `values`: by model and history `after_failure` and `after_success` (the chance to fail if an atomic check
         of the turn before failed, or all passed), `difference`; `again_…`: the same for checks whose very criterion was
         asked one generation turn before; by model `excess`. Shares of checks; a turn that isn't scored throughout
         is no condition, and its successors are left out.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import yanami_metric.cli.agreement as agreement_commands
+import yanami_metric.cli.analyze as analyze_commands
 import yanami_metric.cli.data as data_commands
 import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
@@ -21,6 +22,7 @@ app = typer.Typer(
     help="Roll models out over multi-turn image-text dialogues, judge what they draw and answer, and score it.",
 )
 app.add_typer(data_commands.app, name="data", help="Make, import and look at dialogues.")
+app.add_typer(analyze_commands.app, name="analyze", help="What runs say beyond their scores; which table is which.")
 app.add_typer(agreement_commands.app, name="agreement", help="Compare a judge with people.")
 for command in (
     run_commands.eval_,
