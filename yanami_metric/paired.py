@@ -1,26 +1,28 @@
 """Two or more runs compared on the dialogues that they share: differences, p-values, ranks. Pure.
 
-Differences are paired: both runs are drawn alike, and a test exchanges what the runs did within a dialogue. It knows no
-files, judges or models; whether runs may be compared at all is for the caller to find out.
+Differences are paired: both runs are drawn alike, and a test exchanges what the runs did within a dialogue. The whole
+comparison is **ours**. It knows no files, judges or models; whether runs may be compared at all (the same data, the
+same judge) is for the caller to find out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yanami_dataset.errors import DataError, SpecError
 from yanami_dataset.schema import SCENARIOS
-from yanami_metric.estimates import Row, Sample, Scored, blank, ordered
+from yanami_metric.estimates import Row, Sample, Scored, blank
 from yanami_metric.score import HEADLINES, LEAVES, Basis, Scores, combined, scored
-from yanami_metric.statistics import LEVEL, FloatArray, holm, ratio
+from yanami_metric.statistics import LEVEL, FloatArray, exchanged_sums, holm, ratio
 from yanami_metric.tally import DialogueTally
 
-_CELLS = 1 << 21  # exchanges held at once
+_TIE = 1e-12  # closer than that is equal: the same numbers added in another order
 
 
 @dataclass(frozen=True)
@@ -41,33 +43,36 @@ def compare(
 ) -> dict[str, Any]:
     """Compare runs on the dialogues that all of them have.
 
-    A dialogue in which a score has nothing scored on one side counts for the difference of that score on neither, so
-    that no difference is one between different dialogues; bounds are over all. Overall is only compared between sides with
-    the same formula. p is that of a two-sided permutation test: under the null hypothesis what two runs did in a dialogue
-    might as well have been the other's, so within each dialogue they are exchanged at random.
+    Where one side has nothing scored of a part (a question dimension, SC, VQ) of a dialogue, the dialogue is left out
+    of that part of the difference on both sides: else it would be one between different dialogues. So a difference need
+    not be that of the two `scores`. Bounds, `n` and coverage are over all. Overall is only compared between sides with
+    the same formula.
+
+    p is that of a two-sided permutation test: if two runs are alike, what they did in a dialogue might as well have
+    been the other's, so within dialogues they are exchanged at random. p = (1 + as extreme) / (1 + permutations);
+    it is None wherever the difference has no interval or no value.
 
     Args:
         sides: two or more, by name.
-        resamples: of the bootstrap over dialogues within scenarios.
-        permutations: of the test.
+        resamples: of the bootstrap over dialogues within scenarios; 0 for no intervals.
+        permutations: of the test; the same for all pairs and scores; 0 for no p.
         seed: of both.
 
     Returns:
         Ready for JSON: `dialogues` (shared by all), `scenarios` (how many in each), `left_out` (by name), `scores` (by
-        name: HEADLINES as estimates over the shared dialogues, and `scenarios`), `pairs` (a list of `a`, `b`, `scenario`
-        or None, `score`, `difference` a - b in points, `p`, `p_holm`), `ranks` (`vr` by name, `overall` a list of
-        `formula` and `ranks`) and `method`. `p_holm` is corrected over all pairs for one score, over the whole and over
-        scenarios apart.
+        name: HEADLINES as estimates over the shared dialogues, and `scenarios`), `pairs` (a list of `a`, `b`,
+        `scenario` or None for all, `score`, `difference` a - b in points, `p`, `p_holm`), `ranks` (`vr` by name,
+        `overall` a list of `formula` and `ranks`; see there) and `method`. `p_holm` is corrected within families: all pairs for a score
+        over the whole are one, all pairs and scenarios for one score another.
 
     Raises:
-        SpecError: fewer than two sides.
-        DataError: no dialogue is shared.
+        SpecError: fewer than two sides, sides whose SC or VR is another mean, or a negative number.
+        DataError: no dialogue is shared, one is of two scenarios, or a side has one twice.
     """
-    if len(sides) < 2:
-        raise SpecError(f"expected two or more runs to compare, got {len(sides)}")
+    _check(sides)
     shared = _shared(sides)
     samples = {
-        name: Sample(ordered(one for one in side.tallies if one.dialogue in shared), resamples, seed)
+        name: Sample.of((one for one in side.tallies if one.dialogue in shared), resamples, seed)
         for name, side in sides.items()
     }
     scores = {name: scored(samples[name], side.basis) for name, side in sides.items()}
@@ -97,12 +102,31 @@ def compare(
     }
 
 
+def _check(sides: Mapping[str, Side]) -> None:
+    if len(sides) < 2:
+        raise SpecError(f"expected two or more runs to compare, got {len(sides)}")
+    means = {
+        name: f"{side.basis.weights.formula(with_dsu=False)}, SC by {side.basis.sc_mean}"
+        for name, side in sides.items()
+    }
+    if len(set(means.values())) > 1:
+        got = "; ".join(f"{name} {mean}" for name, mean in means.items())
+        raise SpecError(f"expected runs whose VR is the same mean, got {got}; score them alike first")
+
+
 def _shared(sides: Mapping[str, Side]) -> set[str]:
-    ids = [{one.dialogue for one in side.tallies} for side in sides.values()]
-    shared = set.intersection(*ids)
+    scenarios = [{one.dialogue: one.scenario for one in side.tallies} for side in sides.values()]
+    shared = set.intersection(*map(set, scenarios))
     if not shared:
-        numbers = ", ".join(f"{name} {len(one)}" for name, one in zip(sides, ids, strict=True))
-        raise DataError(f"expected runs that share dialogues, got none in common ({numbers})")
+        numbers = ", ".join(f"{name} has {len(one)}" for name, one in zip(sides, scenarios, strict=True))
+        raise DataError(f"expected runs that share dialogues, got none that all of them have ({numbers})")
+    for dialogue in sorted(shared):
+        found = sorted({one[dialogue] for one in scenarios})
+        if len(found) > 1:
+            raise DataError(
+                f"dialogue {dialogue!r}: expected one scenario in all runs, got {' and '.join(found)}; "
+                "were they made with the same data?"
+            )
     return shared
 
 
@@ -130,12 +154,10 @@ def _pair(
         combined({s: side.basis.of_scenario(leaves[part]) for s, leaves in means.items()})
         for side, part in ((side_a, slice(columns)), (side_b, slice(columns, None)))
     ]
-    chance = _exchanged(sample_a, rows, (side_a, side_b), permutations)
+    null = _exchanged(sample_a, rows, (side_a.basis, side_b.basis), permutations)
     scores = [name for name in HEADLINES if name != "overall" or side_a.formula == side_b.formula]
     for scenario in (None, *found[0].parts):
-        left, right, null = (
-            part.whole if scenario is None else part.parts[scenario] for part in (found[0], found[1], chance)
-        )
+        left, right, chance = (part.whole if scenario is None else part.parts[scenario] for part in (*found, null))
         for name in scores:
             difference = left[name] - right[name]
             yield {
@@ -144,45 +166,44 @@ def _pair(
                 "scenario": scenario,
                 "score": name,
                 "difference": difference.entry(),
-                "p": _p(difference, null[name].samples),
+                "p": _p(difference.value, chance[name].samples),
             }
 
 
-def _p(difference: Scored, null: FloatArray) -> float | None:
-    """The share of exchanges that differ at least as much, the real one counted; None for fewer than two dialogues."""
-    if np.isnan(difference.value) or np.isnan(difference.samples).all() or not null.size or np.isnan(null).any():
+def _p(value: float, null: FloatArray) -> float | None:
+    """The share of exchanges that differ at least as much, what happened counted as one of them."""
+    if not null.size or np.isnan(value) or np.isnan(null).any():
         return None
-    extreme = int((np.abs(null) >= abs(difference.value) - 1e-12).sum())
-    return (1 + extreme) / (1 + len(null))
+    return (1 + int((np.abs(null) >= abs(value) - _TIE).sum())) / (1 + len(null))
 
 
-def _exchanged(sample: Sample, rows: Any, sides: tuple[Side, Side], permutations: int) -> Scores:
-    """The differences of all scores when both runs are exchanged within dialogues at random, as samples."""
+def _exchanged(
+    sample: Sample, rows: Callable[[DialogueTally], list[Row]], bases: tuple[Basis, Basis], permutations: int
+) -> Scores:
+    """Differences of all scores, as samples, when two runs are exchanged within dialogues at random.
+
+    `rows` are those of LEAVES of the one run, then of the other. Undefined where a leaf has under two dialogues, as
+    intervals are.
+    """
     parts = {}
-    columns = len(LEAVES)
     for scenario, group in sample.groups.items():
         table = np.array([rows(one) for one in group], dtype=np.float64)[:, :, :2]
-        a, b = table[:, :columns].reshape(len(group), -1), table[:, columns:].reshape(len(group), -1)
-        rng = np.random.default_rng([sample.seed, SCENARIOS.index(scenario), 1])  # other numbers than the bootstrap's
-        swapped = _swapped(a - b, permutations, rng)
-        leaves = []
-        for sums in (b.sum(axis=0) + swapped, a.sum(axis=0) - swapped):
-            ratios = ratio(sums[:, 0::2], sums[:, 1::2])
-            leaves.append([Scored(0.0, 0.0, 0.0, ratios[:, i], 0, 0) for i in range(columns)])
-        left, right = (side.basis.of_scenario(found) for side, found in zip(sides, leaves, strict=True))
+        a, b = table[:, : len(LEAVES)].reshape(len(group), -1), table[:, len(LEAVES) :].reshape(len(group), -1)
+        rng = np.random.default_rng([sample.seed, SCENARIOS.index(scenario), 1])  # not the draws of the bootstrap
+        kept = exchanged_sums(a - b, permutations, rng)
+        left, right = (
+            basis.of_scenario(_samples(sums, a))
+            for basis, sums in zip(bases, (b.sum(axis=0) + kept, a.sum(axis=0) - kept), strict=True)
+        )
         parts[scenario] = {name: left[name] - right[name] for name in left}
     return combined(parts)
 
 
-def _swapped(differences: FloatArray, permutations: int, rng: np.random.Generator) -> FloatArray:
-    """Sums of the differences of those dialogues that aren't exchanged: permutations x columns."""
-    dialogues, columns = differences.shape
-    sums = np.zeros((permutations, columns))
-    step = max(1, _CELLS // max(1, dialogues))
-    for start in range(0, permutations, step):
-        stop = min(start + step, permutations)
-        sums[start:stop] = rng.integers(0, 2, size=(stop - start, dialogues)).astype(np.float64) @ differences
-    return sums
+def _samples(sums: FloatArray, rows: FloatArray) -> list[Scored]:
+    """Means of which only samples matter, from sums of gained and units in turn."""
+    ratios = ratio(sums[:, 0::2], sums[:, 1::2])
+    ratios[:, (rows[:, 1::2] > 0).sum(axis=0) < 2] = np.nan
+    return [Scored(0.0, 0.0, 0.0, column, 0, 0) for column in ratios.T]
 
 
 def _correct(pairs: list[dict[str, Any]]) -> None:
@@ -205,24 +226,38 @@ def _overall(sides: Mapping[str, Side], scores: Mapping[str, Scores]) -> list[di
 
 
 def ranks(scores: Mapping[str, Scored]) -> dict[str, dict[str, int | None]]:
-    """Ranks, 1 the highest score, with their 95 % intervals (**ours**: the percentiles of the rank over resamples).
+    """Ranks, 1 for the highest score, with 95 % intervals: the percentiles of the rank over resamples (**ours**).
 
-    Scores must be of the same dialogues, drawn alike. Equal scores share the better rank; a side without a score has none,
-    one without an interval has a rank alone.
+    Args:
+        scores: by name, of the same dialogues drawn alike. Where one of them isn't defined in a resample, that one
+            counts for no rank.
+
+    Returns:
+        `rank`, `low` and `high` by name. Equal scores share the better rank, a side without a score has none; without
+        intervals `low` and `high` are None.
 
     >>> one, two = (Scored(v, v, v, np.array([v, v - 0.3]), 9, 9) for v in (0.9, 0.7))
     >>> ranks({"a": one, "b": two})["b"]
     {'rank': 2, 'low': 2, 'high': 2}
     """
     known = {name: one for name, one in scores.items() if not np.isnan(one.value)}
+    found: dict[str, dict[str, int | None]] = {}
+    if not known:
+        return found
     values = np.array([one.value for one in known.values()])
     drawn = np.array([one.samples for one in known.values()])
-    found = {}
+    drawn = drawn[:, ~np.isnan(drawn).any(axis=0)]
     for place, name in enumerate(known):
-        rank = 1 + int((values > values[place] + 1e-12).sum())
-        places = 1 + (drawn > drawn[place] + 1e-12).sum(axis=0) if drawn.size and not np.isnan(drawn).any() else None
-        low, high = (None, None) if places is None else (
-            int(np.quantile(places, share, method="nearest")) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-        )  # fmt: skip
-        found[name] = {"rank": rank, "low": low, "high": high}
+        places = _rank(drawn, place)
+        low, high = (
+            int(np.quantile(places, share, method="nearest")) if places.size else None
+            for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+        )
+        found[name] = {"rank": int(_rank(values, place)), "low": low, "high": high}
     return found
+
+
+def _rank(scores: FloatArray, place: int) -> NDArray[np.int_]:
+    """The rank of one of the sides, which are the first axis."""
+    higher: NDArray[np.int_] = (scores > scores[place] + _TIE).sum(axis=0)
+    return higher + 1

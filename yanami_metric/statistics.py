@@ -97,6 +97,37 @@ def drawn(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArra
     return counts.reshape(resamples, dialogues).astype(np.float64)
 
 
+def exchanged_sums(
+    differences: FloatArray, permutations: int, rng: np.random.Generator, *, cells: int = _CELLS
+) -> FloatArray:
+    """Sums over those dialogues that are not exchanged, each with a chance of one half: permutations x columns.
+
+    For a paired permutation test: with rows a and b of two runs and `kept` the sums of a - b, the sums of the one run
+    after the exchange are those of b plus `kept`, of the other those of a minus `kept`.
+
+    Args:
+        differences: dialogues x columns.
+        permutations: how many times to exchange.
+        rng: a seeded Generator; the same exchanges serve all columns.
+        cells: how many exchanges to hold in memory at once; doesn't change the result.
+
+    Raises:
+        SpecError: a negative number of permutations.
+
+    >>> sorted(set(exchanged_sums(np.array([[1.0], [-3.0]]), 100, np.random.default_rng(0)).ravel().tolist()))
+    [-3.0, -2.0, 0.0, 1.0]
+    """
+    if permutations < 0:
+        raise SpecError(f"expected 0 or more permutations, got {permutations}")
+    dialogues, columns = differences.shape
+    sums = np.zeros((permutations, columns))
+    step = max(1, cells // max(1, dialogues))
+    for start in range(0, permutations, step):
+        stop = min(start + step, permutations)
+        sums[start:stop] = rng.integers(0, 2, size=(stop - start, dialogues)) @ differences
+    return sums
+
+
 def interval(samples: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
     """The percentile interval of bootstrap samples; None where no sample is defined.
 
@@ -117,7 +148,9 @@ def interval(samples: FloatArray, level: float = LEVEL) -> tuple[float, float] |
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down adjustment: p-values that stay valid though several hypotheses are tested at once.
+    """Holm's (1979) step-down adjustment: p-values that stay valid though several hypotheses are tested at once.
+
+    The k-th smallest of m is multiplied by m - k + 1; none gets below a smaller one, nor above 1.
 
     Args:
         p_values: of one family; None for what could not be tested, which doesn't count and stays None.
