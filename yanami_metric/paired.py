@@ -62,8 +62,8 @@ def compare(
         Ready for JSON: `dialogues` (shared by all), `scenarios` (how many in each), `left_out` (by name), `scores` (by
         name: HEADLINES as estimates over the shared dialogues, and `scenarios`), `pairs` (a list of `a`, `b`,
         `scenario` or None for all, `score`, `difference` a - b in points, `p`, `p_holm`), `ranks` (`vr` by name,
-        `overall` a list of `formula` and `ranks`; see there) and `method`. `p_holm` is corrected within families: all pairs for a score
-        over the whole are one, all pairs and scenarios for one score another.
+        `overall` a list of `formula` and `ranks`; see there) and `method`. `p_holm` is corrected within
+        families: all pairs for a score over the whole are one, all pairs and scenarios for one score another.
 
     Raises:
         SpecError: fewer than two sides, sides whose SC or VR is another mean, or a negative number.
