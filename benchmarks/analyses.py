@@ -38,7 +38,7 @@ scored = time.perf_counter()
 found = {one.name: one.histories}
 turns.first_last({one.name: one.histories["gt"]})
 turns.by_turn({one.name: one.histories["gt"]})
-modes.differences(found, {one.name: one.basis}, minus=("gt", "self"))
+modes.differences(found, {one.name: one.basis}, "drop")
 checks.capabilities(found)
 checks.kinds(found)
 checks.errors(found)
