@@ -12,17 +12,15 @@ What is read of a scores.json; all but `histories` may be missing, and is then n
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from yanami_dataset.schema import SCENARIOS
+from yanami_metric.alike import NOT_RECORDED, differences, digest, get, listed
+from yanami_metric.alike import Scores as Scores
 from yanami_metric.formulas import DEFAULT
 from yanami_metric.records import HISTORIES
-
-Scores = Mapping[str, Any]
 
 DASH = "–"
 HEADLINES = ("overall", "vr", "dsu", "sc", "vq")
@@ -87,7 +85,7 @@ def model_name(scores: Scores) -> str:
 
 def is_mini(scores: Scores) -> bool:
     """Whether the scores are of the mini bench."""
-    return bool(_get(scores, "dataset", "mini"))
+    return bool(get(scores, "dataset", "mini"))
 
 
 def facts(scores: Scores) -> list[tuple[str, str]]:
@@ -95,45 +93,23 @@ def facts(scores: Scores) -> list[tuple[str, str]]:
     found = [
         ("Model", model_name(scores)),
         ("Model identity", _text(scores, "model", "identity")),
-        ("Model options", _listed(_get(scores, "model", "options"))),
+        ("Model options", listed(get(scores, "model", "options"))),
         ("Data", _text(scores, "dataset", "name")),
         ("Data revision", _text(scores, "dataset", "revision")),
-        ("Selection", _listed({key: _get(scores, "dataset", key) for key in ("scenarios", "limit", "shard")})),
+        ("Selection", listed({key: get(scores, "dataset", key) for key in ("scenarios", "limit", "shard")})),
         ("Placement of images", _text(scores, "placement")),
     ]
     for role in ("images", "answers"):
-        fingerprint = _get(scores, "judge", role, "fingerprint")
+        fingerprint = get(scores, "judge", role, "fingerprint")
         found.append((f"Judge of {role}", _text(scores, "judge", role, "name")))
         found.append((f"Its fingerprint ({role})", digest(fingerprint) if fingerprint else _text({}, "")))
-        found.append((f"What that holds ({role})", _listed(fingerprint)))
+        found.append((f"What that holds ({role})", listed(fingerprint)))
     found += [(str(label), str(text)) for label, text in scores.get("facts", {}).items()]
     return [(label, text) for label, text in found if text]
 
 
-def digest(fingerprint: Any) -> str:
-    """A fingerprint in 12 hex digits, to be compared at a glance.
-
-    >>> digest({"name": "pixel", "version": 1}) == digest({"version": 1, "name": "pixel"})
-    True
-    """
-    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _get(scores: Scores, *path: str) -> Any:
-    found: Any = scores
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
-
-
 def _text(scores: Scores, *path: str) -> str:
-    return str(_get(scores, *path) or "not recorded")
-
-
-def _listed(values: Any) -> str:
-    """A mapping in a line, without what is empty."""
-    pairs = values.items() if isinstance(values, Mapping) else ()
-    return ", ".join(f"{key} {json.dumps(value)}" for key, value in pairs if value not in (None, [], {}, ""))
+    return str(get(scores, *path) or NOT_RECORDED)
 
 
 def notes(scores: Scores) -> list[str]:
@@ -332,7 +308,7 @@ def _descending(value: float | None) -> float:
 def comparison(runs: Sequence[tuple[str, Scores]]) -> str:
     """`table` as Markdown, with a warning wherever the runs were not measured alike."""
     blocks = [f"> **{SMOKE}**"] if any(is_mini(scores) for _, scores in runs) else []
-    blocks += [f"> **Not measured alike: {line}.**" for line in differences(runs)]
+    blocks += [f"> **Not measured alike: {line}.**" for line in _incomparable(runs)]
     blocks += [render(table(runs)), f"Sorted by VR within each history. {_formulas(runs)}"]
     return "\n\n".join(blocks) + "\n"
 
@@ -349,24 +325,13 @@ def _formulas(runs: Sequence[tuple[str, Scores]]) -> str:
     return f"Overall is {listed}: not to be compared across the two."
 
 
-def differences(runs: Sequence[tuple[str, Scores]]) -> list[str]:
+def _incomparable(runs: Sequence[tuple[str, Scores]]) -> list[str]:
     """In what the runs differ that makes their scores incomparable: data, judges with their prompts, formula, mean."""
-    found = []
-    for title, values in (
-        ("data", [_text(scores, "dataset", "name") for _, scores in runs]),
-        ("data revision", [_text(scores, "dataset", "revision") for _, scores in runs]),
-        ("judge of images", [_judge(scores, "images") for _, scores in runs]),
-        ("judge of answers", [_judge(scores, "answers") for _, scores in runs]),
-        ("overall", [entry["formula"] for _, scores in runs for entry in scores["histories"].values()]),
-        ("SC averaged over", [entry["sc_mean"] for _, scores in runs for entry in scores["histories"].values()]),
-    ):
-        if len(set(values)) > 1:
-            found.append(f"{title}: {' / '.join(sorted(set(values)))}")
-    return found
-
-
-def _judge(scores: Scores, role: str) -> str:
-    return f"{_text(scores, 'judge', role, 'name')} ({digest(_get(scores, 'judge', role, 'fingerprint'))})"
+    found = {one.what: {value for _, value in one.values} for one in differences(runs) if one.stops}
+    formulas = {entry["formula"] for _, scores in runs for entry in scores["histories"].values()}
+    if len(formulas) > 1:
+        found["overall"] = formulas
+    return [f"{what}: {' / '.join(sorted(values))}" for what, values in found.items()]
 
 
 def render(cells: Sequence[Sequence[str]]) -> str:
