@@ -9,6 +9,7 @@ import typer
 
 import yanami_metric.cli.agreement as agreement_commands
 import yanami_metric.cli.analyze as analyze_commands
+import yanami_metric.cli.compare as compare_commands
 import yanami_metric.cli.data as data_commands
 import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
@@ -31,6 +32,7 @@ for command in (
     run_commands.score,
     run_commands.report,
     run_commands.merge,
+    compare_commands.compare,
     models_commands.models,
     judges_commands.calibrate,
 ):
