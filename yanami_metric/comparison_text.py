@@ -92,6 +92,8 @@ def notes(content: Content) -> list[str]:
         "A difference is the first run minus the second, over what is scored in both; so it need not be that of the "
         "scores above.",
     ]
+    if {one["what"] for one in content["warnings"]} & {"weights", "SC averaged over"}:
+        lines.append(f"All runs are counted here with the weights and the mean of {next(iter(content['runs']))}.")
     if how["resamples"]:
         lines.append(
             f"Ranges and intervals of ranks: {100 * how['level']:g} %, {how['interval']}, {how['resamples']} "
