@@ -12,7 +12,7 @@ from yanami_metric.tally import DialogueTally, ImageTally
 
 Models = Mapping[str, Sequence[DialogueTally]]
 MINIMUM = 5
-"""Dialogues that a point of the curve needs; what comes later is pooled into one point."""
+"""Dialogues (**ours**): what comes after the last turn that so many draw at is pooled into one point."""
 
 
 def drawn_turns(one: DialogueTally) -> list[list[ImageTally]]:
@@ -142,8 +142,9 @@ def by_turn(models: Models, *, weights: Weights = DEFAULT, resamples: int = 1000
         tuple(tables),
         tuple(charts),
         (
-            f"Turns that fewer than {MINIMUM} dialogues reach are pooled into the last point. Later turns are those of "
-            "long dialogues only, so a curve also shows which dialogues are long.",
+            f"The last turns, at each of which fewer than {MINIMUM} dialogues draw, are pooled into one point; an "
+            "earlier turn with few stands alone. Later turns are those of long dialogues only, so a curve also shows "
+            "which dialogues are long.",
         ),
     )
 
@@ -186,16 +187,19 @@ def _points(
 
 
 def pooled_turns(reached: Mapping[int, int], minimum: int = MINIMUM) -> list[tuple[int, int]]:
-    """Turn numbers as (first, last) of each point, given how many dialogues reach each.
+    """Turn numbers as (first, last) of each point, given how many dialogues draw at each.
+
+    Only the end is pooled: few dialogues may draw at their very first turn, and most at those after it.
 
     >>> pooled_turns({1: 9, 2: 8, 3: 4, 5: 1}), pooled_turns({1: 2})
     ([(1, 1), (2, 2), (3, 5)], [(1, 1)])
+    >>> pooled_turns({1: 2, 2: 9, 3: 8, 4: 1, 6: 1})
+    [(1, 1), (2, 2), (3, 3), (4, 6)]
     """
     order = sorted(reached)
-    for place, turn in enumerate(order):
-        if reached[turn] < minimum:
-            return [(one, one) for one in order[:place]] + [(turn, order[-1])]
-    return [(one, one) for one in order]
+    alone = max((place for place, turn in enumerate(order, 1) if reached[turn] >= minimum), default=0)
+    tail = [(order[alone], order[-1])] if order[alone:] else []
+    return [(turn, turn) for turn in order[:alone]] + tail
 
 
 def _mean(rows: Sequence[Row]) -> Row:

@@ -8,15 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from yanami_metric.analysis.finding import Cell, Chart, Finding, Table
+from yanami_dataset.errors import SpecError
+from yanami_metric.analysis.finding import Cell, Chart, Finding, Series, Table
 from yanami_metric.run_folder import write_atomic
 from yanami_metric.tables import DASH, SMOKE, render
 
 NO_FIGURE = "no figure: pictures need matplotlib: pip install 'yanami[plots]'"
-# Okabe and Ito's colours, told apart by everybody, and marks and hatches besides
+# Okabe and Ito's colours, told apart by everybody, and marks and hatches besides: one more than colours, so that the
+# eighth series has the first colour with another mark
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
-_MARKS = "osD^vPX"
-_HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
+_MARKS = "osD^vPXh"
+_HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 
 
 def write(finding: Finding, out: Path, *, mini: bool = False) -> list[Path]:
@@ -29,8 +31,14 @@ def write(finding: Finding, out: Path, *, mini: bool = False) -> list[Path]:
 
     Returns:
         The files; without a picture where matplotlib is missing.
+
+    Raises:
+        SpecError: `out`, or what is above it, is a file.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise SpecError(f"expected a folder for the files of an analysis, got a file at or above {out}") from error
     told = {"name": finding.name, "title": finding.title, "source": finding.source, "mini": mini}
     content = {**told, "notes": list(finding.notes), "values": finding.values}
     files = {
@@ -60,8 +68,13 @@ def text(finding: Finding, *, mini: bool = False) -> str:
             f"## {table.title}",
             render([table.header, *([cell(c, table.digits) for c in r] for r in table.rows)]),
         ]
-    blocks.append("\n".join(f"- {note}" for note in finding.notes))
+    blocks.append("\n".join(f"- {_harmless_line(note)}" for note in finding.notes))
     return "\n\n".join(blocks) + "\n"
+
+
+def _harmless_line(note: str) -> str:
+    """A note without markup, escaped as cells are: names of runs are in it."""
+    return render([[note]]).splitlines()[0].removeprefix("| ").removesuffix(" |")
 
 
 def cell(value: Cell, digits: int) -> str:
@@ -102,7 +115,7 @@ def picture(finding: Finding) -> bytes | None:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         return None
-    charts = [chart for chart in finding.charts if any(y is not None for one in chart.series for y in one.y)]
+    charts = [chart for chart in finding.charts if any(map(_points, chart.series))]
     if not charts:
         return None
     figure = Figure(figsize=(7.5 * len(charts), 4.4), layout="constrained")
@@ -117,27 +130,37 @@ def picture(finding: Finding) -> bytes | None:
     return buffer.getvalue()
 
 
+def _points(one: Series) -> list[int]:
+    """Where a series has a value. Without any it isn't drawn: in a legend it would have the wrong colour."""
+    return [i for i, y in enumerate(one.y) if y is not None]
+
+
 def _plain(label: str) -> str:
-    """Without matplotlib's mathematics, which a name with two dollar signs would start."""
-    return label.replace("$", r"\$")
+    """Without what matplotlib reads into labels: mathematics between dollar signs, and that a legend is to leave out
+    what starts with an underscore.
+    """
+    return (" " if label.startswith("_") else "") + label.replace("$", r"\$")
 
 
 def _lines(axes: Any, chart: Chart) -> None:
     for number, one in enumerate(chart.series):
-        points = [i for i, y in enumerate(one.y) if y is not None]
+        if not (points := _points(one)):
+            continue
         colour, x = _COLOURS[number % len(_COLOURS)], [one.x[i] for i in points]
         mark = _MARKS[number % len(_MARKS)]
         axes.plot(x, [one.y[i] for i in points], marker=mark, color=colour, label=_plain(one.label))
         known = [i for i in points if one.low and one.low[i] is not None]
         ends = [[side[i] for i in known] for side in (one.low, one.high)]
         axes.fill_between([one.x[i] for i in known], *ends, color=colour, alpha=0.18, linewidth=0)
+    axes.xaxis.get_major_locator().set_params(integer=True)  # turns
 
 
 def _bars(axes: Any, chart: Chart) -> None:
     names = list(dict.fromkeys(str(x) for one in chart.series for x in one.x))
     width = 0.8 / max(1, len(chart.series))
     for number, one in enumerate(chart.series):
-        points = [i for i, y in enumerate(one.y) if y is not None]
+        if not (points := _points(one)):
+            continue
         place = [names.index(str(one.x[i])) + (number - (len(chart.series) - 1) / 2) * width for i in points]
         heights = [one.y[i] for i in points]
         axes.bar(

@@ -38,9 +38,9 @@ Judge = Annotated[str | None, typer.Option("--judge", help="Whose verdicts count
 Out = Annotated[
     Path | None, typer.Option("--out", help="Where files go. (default: RUN/analysis, of several ./analysis)")
 ]
-Resamples = Annotated[int, typer.Option("--resamples", help="Of the bootstrap.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the bootstrap.")]
-Minimum = Annotated[int, typer.Option("--minimum", help="Dialogues that each shared subset of gap needs.")]
+Resamples = Annotated[int, typer.Option("--resamples", min=0, help="Of the bootstrap.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")]
+Minimum = Annotated[int, typer.Option("--minimum", min=1, help="Dialogues that each shared subset of gap needs.")]
 
 
 def _first_last(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
