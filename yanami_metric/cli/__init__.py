@@ -14,6 +14,7 @@ import yanami_metric.cli.data as data_commands
 import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
 import yanami_metric.cli.run as run_commands
+import yanami_metric.cli.table as table_commands
 from yanami_metric.cli.console import fail
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ for command in (
     run_commands.report,
     run_commands.merge,
     compare_commands.compare,
+    table_commands.table,
     models_commands.models,
     judges_commands.calibrate,
 ):
