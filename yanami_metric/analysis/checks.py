@@ -101,15 +101,19 @@ def kinds(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
         `values`: by model, history and kind (atomic, capability, or `probe: …`) an estimate, a mean over dialogues, and
         `scenarios`, the same within each.
     """
-    every = {kind for found in runs.values() for tallies in found.values() for one in tallies for kind in _kinds(one)}
+    samples = _samples(runs, resamples, seed)
+    counted = [{one.dialogue: _kinds(one) for one in sample.tallies} for _, _, sample in samples]
+    every = {kind for found in counted for counts in found.values() for kind in counts}
     names = sorted(every, key=lambda kind: (kind.startswith("probe: "), kind))
-
-    def rows(one: DialogueTally) -> list[Row]:
-        counts = _kinds(one)
-        return [equal(counts[kind]) if kind in counts else NOTHING for kind in names]
-
     values: dict[str, Any] = {}
-    for name, history, sample in _samples(runs, resamples, seed):
+    for (name, history, sample), counts in zip(samples, counted, strict=True):
+        table_of = {
+            id_: [equal(found[kind]) if kind in found else NOTHING for kind in names] for id_, found in counts.items()
+        }
+
+        def rows(one: DialogueTally, found: Mapping[str, list[Row]] = table_of) -> list[Row]:
+            return found[one.dialogue]
+
         scenarios = {s: [mean.entry() for mean in means] for s, means in sample.by_scenario(rows).items()}
         values.setdefault(name, {})[history] = {
             kind: {**mean.entry(), "scenarios": {s: found[i] for s, found in scenarios.items()}}
@@ -141,11 +145,12 @@ def kinds(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
 
 
 def _kinds(one: DialogueTally) -> dict[str, Count]:
-    counts: dict[str, Count] = {}
+    groups: dict[str, list[Count]] = {}
     for check in one.each:
-        for kind in (check.kind, *([f"probe: {check.predicate}"] if check.predicate else [])):
-            counts[kind] = counts.get(kind, Count()) + check.count
-    return counts
+        groups.setdefault(check.kind, []).append(check.count)
+        if check.predicate:
+            groups.setdefault(f"probe: {check.predicate}", []).append(check.count)
+    return {kind: total(counts) for kind, counts in groups.items()}
 
 
 _ERRORS = ("after_failure", "after_success", "again_after_failure", "again_after_success")
