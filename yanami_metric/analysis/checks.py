@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from yanami_dataset.schema import CAPABILITIES
 from yanami_metric.analysis.finding import Cell, Chart, Finding, Table, covered, series, spread
 from yanami_metric.estimates import NOTHING, Estimate, Row, Sample, Scored, equal, pooled
+from yanami_metric.statistics import interval, ratio
 from yanami_metric.tally import CheckTally, Count, DialogueTally, total
 
 Runs = Mapping[str, Mapping[str, Sequence[DialogueTally]]]
@@ -169,9 +172,9 @@ def errors(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
 
     Returns:
         `values`: by model and history `after_failure` and `after_success` (the chance to fail if an atomic check
-        of the turn before failed, or all passed), `difference`; `again_…`: the same for checks whose very criterion was
-        asked one generation turn before; by model `excess`. Shares of checks; a turn that isn't scored throughout
-        is no condition, and its successors are left out.
+        of the turn before failed, or all passed), their `difference` and `ratio` (times); `again_…`: the same for
+        checks whose very criterion was asked one generation turn before; by model `excess`. Shares of checks; a turn
+        that isn't scored throughout is no condition, and its successors are left out, of bounds as well.
     """
     values: dict[str, Any] = {}
     for name, found in runs.items():
@@ -182,20 +185,18 @@ def errors(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
             entries["difference"] = entries["after_failure"] - entries["after_success"]
             entries["again_difference"] = entries["again_after_failure"] - entries["again_after_success"]
             scores[history] = entries
-        values[name] = {
-            history: {key: score.entry() for key, score in each.items()} for history, each in scores.items()
-        }
+        values[name] = {history: _told(each) for history, each in scores.items()}
         if "self" in scores and "gt" in scores:
             keys = ("difference", "again_difference")
             values[name]["excess"] = {key: (scores["self"][key] - scores["gt"][key]).entry() for key in keys}
-    header = ("Model", "History", "After failure", "After success", "Difference", "95 %", "Same check: after failure",
-              "after success", "Difference", "95 %", "n")  # fmt: skip
+    header = ("Model", "History", "After failure", "After success", "Difference", "95 %", "Ratio",
+              "Same check: after failure", "after success", "Difference", "95 %", "Ratio", "n")  # fmt: skip
     table: list[tuple[Cell, ...]] = []
     for name, history, entries in _entries(values):
         cells: list[Cell] = [name, "self - gt" if history == "excess" else history]
         for same in ("", "again_"):
             cells += [_value(entries, f"{same}{key}") for key in ("after_failure", "after_success", "difference")]
-            cells.append(spread(entries[f"{same}difference"]))
+            cells += [spread(entries[f"{same}difference"]), _value(entries, f"{same}ratio")]
         table.append((*cells, entries["difference"]["n"]))
     bars = tuple(
         series(f"{name}, {history}", _ERRORS, [entries[key] for key in _ERRORS])
@@ -214,6 +215,30 @@ def errors(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Finding:
     )  # fmt: skip
 
 
+def _told(scores: Mapping[str, Scored]) -> dict[str, Estimate]:
+    ratios = {
+        f"{same}ratio": _quotient(scores[f"{same}after_failure"], scores[f"{same}after_success"])
+        for same in ("", "again_")
+    }
+    return {key: score.entry() for key, score in scores.items()} | ratios
+
+
+def _quotient(one: Scored, other: Scored) -> Estimate:
+    """How many times as large a mean is; null where the other may be 0, which bounds one on one side only."""
+    values = ratio(np.array([one.value, one.low, one.high]), np.array([other.value, other.high, other.low]))
+    value, low, high = (None if np.isnan(found) else round(float(found), 9) for found in values)
+    ends = None if value is None else interval(ratio(one.samples, other.samples))
+    asked = one.asked + other.asked
+    return Estimate(
+        value=value,
+        low=round(ends[0], 9) if ends else None,
+        high=round(ends[1], 9) if ends else None,
+        n=one.scored + other.scored,
+        coverage=(one.scored + other.scored) / asked if asked else None,
+        bounds=[low, high],
+    )
+
+
 def _error_rows(one: DialogueTally) -> list[Row]:
     """Failed of scored checks, by what happened one generation turn before; in the order of _ERRORS."""
     turns: dict[int, list[CheckTally]] = {}
@@ -223,11 +248,13 @@ def _error_rows(one: DialogueTally) -> list[Row]:
     counts = [Count() for _ in _ERRORS]
     for before, after in pairwise(turns[turn] for turn in sorted(turns)):
         whole = _failed(before)
-        same = {check.criterion: check for check in before}
+        same: dict[str, list[CheckTally]] = {}
+        for check in before:
+            same.setdefault(check.criterion, []).append(check)
         for check in after:
             if whole is not None:
                 counts[0 if whole else 1] += _failure(check.count)
-            again = _failed([same[check.criterion]]) if check.criterion in same else None
+            again = _failed(same[check.criterion]) if check.criterion in same else None
             if again is not None:
                 counts[2 if again else 3] += _failure(check.count)
     return [pooled(count) for count in counts]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from yanami_dataset.errors import DataError, SpecError
 from yanami_dataset.schema import CAPABILITIES, DIMENSIONS
 from yanami_metric.analysis.finding import Chart, Finding, Table, covered, series, spread
-from yanami_metric.estimates import NOTHING, Row, Sample, Scored, blank, equal, mix, ordered
+from yanami_metric.estimates import NOTHING, Row, Sample, blank, equal, mix, ordered
 from yanami_metric.tally import Count, DialogueTally
 
 MINIMUM = 20
@@ -28,6 +29,8 @@ def gap(
     `correction_updating`); overall is the mean of the two. The mean over dialogues is **inferred**: the published
     values are no shares of one common set of checks.
 
+    Both subsets are drawn together in the bootstrap, as many dialogues are in both.
+
     Args:
         models: by name the tallies of one history, usually `gt`; at least two.
         minimum: of dialogues in each of the two shared subsets.
@@ -35,13 +38,13 @@ def gap(
         seed: of the bootstrap.
 
     Returns:
-        `values`: `models`, by name `constraint_keeping`, `correction_updating` and `overall` on 0-1; `subsets`, by
-        capability how many dialogues were `shared`, `asked` (the question and such checks), `understood` by all, and
-        `by_scenario`.
+        `values`: `models`, by name `constraint_keeping`, `correction_updating` and `overall` on 0-1; `differences`, of
+        each pair of models (`one` - `other`) the same; `subsets`, by capability how many dialogues were `shared`,
+        `asked` (the question and such checks), `understood` by all, and `by_scenario`, the latter in each.
 
     Raises:
         SpecError: fewer than two models.
-        DataError: fewer than `minimum` dialogues are left.
+        DataError: fewer than `minimum` dialogues are left, or a model has no scored answer at all.
     """
     if len(models) < 2:
         raise SpecError(f"gap: expected two or more runs to find what all of them understand, got {len(models)}")
@@ -49,18 +52,27 @@ def gap(
     first = next(iter(by_id.values()))
     shared = [one for id_, one in first.items() if all(id_ in found for found in by_id.values())]
     subsets: dict[str, dict[str, Any]] = {}
-    scores: dict[str, dict[str, Scored]] = {name: {} for name in models}
+    kept: dict[str, DialogueTally] = {}
+    understood: dict[str, frozenset[str]] = {}
     for capability in PARTS:
-        kept, subsets[capability] = _subset(shared, by_id, capability)
+        some, subsets[capability] = _subset(shared, by_id, capability)
         _enough(capability, subsets[capability], by_id, minimum)
-        sample = Sample(ordered(kept), resamples, seed)
-        means = sample.means(_rows(by_id.values(), capability))
-        for name, mean in zip(models, means, strict=True):
-            scores[name][capability] = mean
+        kept |= {one.dialogue: one for one in some}
+        understood[capability] = frozenset(one.dialogue for one in some)
+    means = Sample(ordered(kept.values()), resamples, seed).means(_rows(list(by_id.values()), understood))
+    scores = {
+        name: dict(zip(PARTS, means[len(PARTS) * n : len(PARTS) * (n + 1)], strict=True))
+        for n, name in enumerate(models)
+    }
     for found in scores.values():
         found["overall"] = mix([(0.5, found[capability]) for capability in PARTS])
     entries = {name: {key: score.entry(scale=1) for key, score in found.items()} for name, found in scores.items()}
-    return _finding({"models": entries, "subsets": subsets, "minimum": minimum})
+    differences = [
+        {"one": one, "other": other,
+         **{key: (score - scores[other][key]).entry(scale=1) for key, score in scores[one].items()}}
+        for one, other in combinations(scores, 2)
+    ]  # fmt: skip
+    return _finding({"models": entries, "differences": differences, "subsets": subsets, "minimum": minimum})
 
 
 def _subset(
@@ -84,8 +96,21 @@ def _right(count: Count) -> bool:
     return count.asked > 0 and count.scored == count.asked and count.gained == count.asked
 
 
-def _rows(models: Collection[Mapping[str, DialogueTally]], capability: str) -> Callable[[DialogueTally], list[Row]]:
-    return lambda one: blank([_row(found[one.dialogue], capability) for found in models])
+def _rows(
+    models: Sequence[Mapping[str, DialogueTally]], understood: Mapping[str, Collection[str]]
+) -> Callable[[DialogueTally], list[Row]]:
+    """Of each model a row for each of PARTS; a dialogue has none where it isn't understood."""
+
+    def rows(one: DialogueTally) -> list[Row]:
+        parts = [
+            blank([_row(found[one.dialogue], capability) for found in models])
+            if one.dialogue in understood[capability]
+            else [NOTHING] * len(models)
+            for capability in PARTS
+        ]
+        return [part[n] for n in range(len(models)) for part in parts]
+
+    return rows
 
 
 def _row(one: DialogueTally, capability: str) -> Row:
@@ -102,6 +127,13 @@ def _enough(
 ) -> None:
     if subset["understood"] >= minimum:
         return
+    if mute := [
+        name for name, found in by_id.items() if not any(_question(one, capability).scored for one in found.values())
+    ]:
+        raise DataError(
+            f"gap, {capability}: expected runs whose {PARTS[capability]} questions are answered and judged, got none "
+            f"scored of {', '.join(mute)}: leave out models that can't answer, and judge the others"
+        )
     right = ", ".join(
         f"{name} {sum(_right(_question(one, capability)) for one in found.values())}" for name, found in by_id.items()
     )
@@ -124,6 +156,10 @@ def _finding(values: dict[str, Any]) -> Finding:
          ", ".join(f"{scenario} {number}" for scenario, number in found["by_scenario"].items()))
         for capability, found in values["subsets"].items()
     ]  # fmt: skip
+    pairs = [
+        (f"{found['one']} - {found['other']}", *(found[key]["value"] for key in keys), spread(found["overall"], 3))
+        for found in values["differences"]
+    ]
     bars = tuple(series(name, keys, [found[key] for key in keys]) for name, found in values["models"].items())
     return Finding(
         "gap",
@@ -132,6 +168,7 @@ def _finding(values: dict[str, Any]) -> Finding:
         values,
         (
             Table("Share of failed capability checks, 0-1, lower is better", header, tuple(rows), digits=4),
+            Table("Differences, paired", ("Models", *header[1:5]), tuple(pairs), digits=4),
             Table(
                 "The shared subset",
                 ("Capability", "Shared dialogues", "With question and checks", "Understood by all", "By scenario"),
