@@ -31,7 +31,6 @@ from yanami_metric.models import Opened, opened
 from yanami_metric.panel import Judging, entry
 from yanami_metric.planning import Conditions, Plan, histories, take_census
 from yanami_metric.records import RETRIED, Judge, Model
-from yanami_metric.report import SHOWN
 from yanami_metric.reporting import report_name, write_report
 from yanami_metric.results import own_images, scores_file
 from yanami_metric.rollout import Rollout
@@ -257,16 +256,17 @@ def score(
         return write_scores(run.data, folder, chosen_judges(folder, judge), how)
 
 
-def report(run: Run, *, judge: str | None = None, dialogues: int = SHOWN) -> Path:
+def report(run: Run, *, judge: str | None = None, dialogues: int | None = None, inline: bool = False) -> Path:
     """Write report.md and report.html of a scored run, and return the path of the page.
 
     Args:
         run: scored.
         judge: the name of the judge of images; None: the first that was asked.
-        dialogues: how many are shown in full, an even sample over the scenarios.
+        dialogues: how many can be browsed, an even sample over the scenarios; None: all.
+        inline: hold all images in full in the page itself; else originals lie beside it, in `report-images/`.
     """
     with RunFolder(run.path) as folder:
-        return write_report(run.data, folder, chosen_judges(folder, judge), dialogues)
+        return write_report(run.data, folder, chosen_judges(folder, judge), dialogues, inline=inline)
 
 
 def predictions(run: Run, history: str = "gt") -> list[dict[str, Any]]:

@@ -235,12 +235,17 @@ def score(
 
 def report(
     run: RunPath,
-    dialogues: Annotated[int, typer.Option("--dialogues", help="How many dialogues are shown in full.")] = 24,
+    dialogues: Annotated[
+        int | None, typer.Option("--dialogues", help="How many dialogues can be browsed. (default: all)")
+    ] = None,
+    inline: Annotated[
+        bool, typer.Option("--inline", help="Hold all images in full in the page itself: one large file.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write report.md and report.html of a scored run folder."""
     from yanami_metric import api
 
-    path = api.report(api.Run.open(run), dialogues=dialogues)
+    path = api.report(api.Run.open(run), dialogues=dialogues, inline=inline)
     if not quiet:
         typer.echo(path)
