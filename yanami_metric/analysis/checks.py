@@ -224,10 +224,11 @@ def _told(scores: Mapping[str, Scored]) -> dict[str, Estimate]:
 
 
 def _quotient(one: Scored, other: Scored) -> Estimate:
-    """How many times as large a mean is; null where the other may be 0, which bounds one on one side only."""
+    """How many times as large a mean is; null where the other is 0, its interval where it is in any resample."""
     values = ratio(np.array([one.value, one.low, one.high]), np.array([other.value, other.high, other.low]))
     value, low, high = (None if np.isnan(found) else round(float(found), 9) for found in values)
-    ends = None if value is None else interval(ratio(one.samples, other.samples))
+    unsure = value is None or bool((other.samples == 0).any())
+    ends = None if unsure else interval(ratio(one.samples, other.samples))
     asked = one.asked + other.asked
     return Estimate(
         value=value,
