@@ -211,7 +211,7 @@ def _entry(
 
 def _judge(scores: Mapping[str, Any]) -> str:
     """The judges with the digests of their fingerprints, that of answers only where it is another."""
-    told = []
+    told: list[str] = []
     for role in ("images", "answers"):
         name = get(scores, "judge", role, "name") or "not recorded"
         one = f"{name} ({digest(get(scores, 'judge', role, 'fingerprint'))})"
