@@ -250,7 +250,8 @@ class Sample:
 
 def _table(group: Sequence[DialogueTally], rows: Callable[[DialogueTally], Sequence[Row]]) -> FloatArray:
     """Dialogues x means x the fields of a row."""
-    return np.array([rows(one) for one in group], dtype=np.float64)
+    table = np.array([rows(one) for one in group], dtype=np.float64)
+    return table.reshape(len(group), -1, len(Row._fields))
 
 
 def _means(table: FloatArray, samples: FloatArray) -> list[Scored]:

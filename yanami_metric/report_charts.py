@@ -14,7 +14,7 @@ from yanami_metric.analysis.finding import Chart, Series
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-WIDTH, HEIGHT = 520, 250  # of the picture, in its own units
+WIDTH, HEIGHT = 460, 240  # of the picture, in its own units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 12, 40
 _COLOURS = 7
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4", "4 2")

@@ -6,7 +6,7 @@ items would be too narrow. Strata (scenarios) are resampled each on its own by c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +17,8 @@ from yanami_dataset.errors import SpecError
 FloatArray: TypeAlias = NDArray[np.float64]
 
 LEVEL = 0.95
-_CELLS = 1 << 21  # draws held at once: about 32 MB, whatever the number of dialogues and resamples
+_CELLS = 1 << 16  # draws held at once: 1 MB, which stays in the cache
+_ROWS = 16  # but no fewer resamples at once: each block reads all values
 
 
 def ratio(gained: FloatArray, units: FloatArray) -> FloatArray:
@@ -41,7 +42,7 @@ def resampled_ratios(
         units: dialogues x columns, the denominators (0 where a dialogue has nothing for that column).
         resamples: how many times to draw.
         rng: a seeded Generator; the same draws serve all columns, so columns stay paired.
-        cells: how many draws to hold in memory at once; doesn't change the result.
+        cells: about how many draws to hold in memory at once; doesn't change the result.
 
     Returns:
         resamples x columns; NaN where a resample has no units in a column, and in all of a column that fewer than two
@@ -74,15 +75,18 @@ def resampled_sums(values: FloatArray, resamples: int, rng: np.random.Generator,
         values: dialogues x columns.
         resamples: how many times to draw.
         rng: a seeded Generator; equal numbers of dialogues are drawn alike by equal generators.
-        cells: how many draws to hold in memory at once; doesn't change the result.
+        cells: about how many draws to hold in memory at once; doesn't change the result.
     """
     dialogues, columns = values.shape
     sums = np.zeros((resamples, columns))
-    step = max(1, cells // max(1, dialogues))
-    for start in range(0, resamples if dialogues else 0, step):
-        stop = min(start + step, resamples)
+    for start, stop in _blocks(resamples if dialogues else 0, dialogues, cells):
         sums[start:stop] = drawn(dialogues, stop - start, rng) @ values
     return sums
+
+
+def _blocks(times: int, dialogues: int, cells: int) -> Iterator[tuple[int, int]]:
+    step = max(_ROWS, cells // max(1, dialogues))
+    return ((start, min(start + step, times)) for start in range(0, times, step))
 
 
 def drawn(dialogues: int, resamples: int, rng: np.random.Generator) -> FloatArray:
@@ -109,7 +113,7 @@ def exchanged_sums(
         differences: dialogues x columns.
         permutations: how many times to exchange.
         rng: a seeded Generator; the same exchanges serve all columns.
-        cells: how many exchanges to hold in memory at once; doesn't change the result.
+        cells: about how many exchanges to hold in memory at once; doesn't change the result.
 
     Raises:
         SpecError: a negative number of permutations.
@@ -121,9 +125,7 @@ def exchanged_sums(
         raise SpecError(f"expected 0 or more permutations, got {permutations}")
     dialogues, columns = differences.shape
     sums = np.zeros((permutations, columns))
-    step = max(1, cells // max(1, dialogues))
-    for start in range(0, permutations, step):
-        stop = min(start + step, permutations)
+    for start, stop in _blocks(permutations, dialogues, cells):
         sums[start:stop] = rng.integers(0, 2, size=(stop - start, dialogues)) @ differences
     return sums
 

@@ -33,7 +33,7 @@ def gap(
 
     Args:
         models: by name the tallies of one history, usually `gt`; at least two.
-        minimum: of dialogues in each of the two shared subsets.
+        minimum: of dialogues in each of the two shared subsets, 1 or more.
         resamples: of the bootstrap over dialogues within scenarios.
         seed: of the bootstrap.
 
@@ -43,11 +43,13 @@ def gap(
         `asked` (the question and such checks), `understood` by all, and `by_scenario`, the latter in each.
 
     Raises:
-        SpecError: fewer than two models.
+        SpecError: fewer than two models, or a minimum below 1.
         DataError: fewer than `minimum` dialogues are left, or a model has no scored answer at all.
     """
     if len(models) < 2:
         raise SpecError(f"gap: expected two or more runs to find what all of them understand, got {len(models)}")
+    if minimum < 1:
+        raise SpecError(f"gap: expected a minimum of 1 or more dialogues, got {minimum}")
     by_id = {name: {one.dialogue: one for one in tallies} for name, tallies in models.items()}
     first = next(iter(by_id.values()))
     shared = [one for id_, one in first.items() if all(id_ in found for found in by_id.values())]
