@@ -126,6 +126,7 @@ function step(by) {
   if (next < 0 || next >= state.matches.length) return;
   while (next >= state.shown) more();
   location.hash = address(state.matches[next]);
+  open(state.matches[next], true); // at once: the event of the new address comes after the next key
 }
 
 function stepTurn(by) {
@@ -338,7 +339,7 @@ function listen() {
   document.addEventListener("keydown", pressed);
   addEventListener("hashchange", () => {
     const at = addressed();
-    if (at >= 0) open(at, true);
+    if (at >= 0 && at !== state.current) open(at, true);
   });
 }
 
