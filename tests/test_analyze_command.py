@@ -18,7 +18,7 @@ from yanami_metric.cli import app
 from yanami_metric.data import Selection
 from yanami_metric.tables import SMOKE
 
-NAMES = ("first-last", "turns", "drop", "need", "adds", "gap", "capabilities", "checks", "errors")
+NAMES = ("first-last", "turns", "drop", "need", "adds", "gap", "capabilities", "checks", "errors", "drift")
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,12 @@ class Data:
         return frozenset(self.everything.ids())
 
     @property
+    def whole(self) -> int:
+        """How many dialogues the chosen scenarios have without limit and shard."""
+        chosen = self.selection.scenarios or SCENARIOS
+        return sum(scenario in chosen for scenario in self.everything.scenarios())
+
+    @property
     def revision(self) -> str:
         """64 hex digits that change with the content of the data set."""
         return self.everything.revision

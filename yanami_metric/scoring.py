@@ -49,7 +49,7 @@ def write_scores(data: Data, folder: RunFolder, entry: Mapping[str, Any], how: S
     scores = {
         "schema": 1,
         "model": folder.settings["model"],
-        "dataset": {**folder.settings["data"], "mini": data.is_mini},
+        "dataset": {**folder.settings["data"], "of": data.whole, "mini": data.is_mini},
         "judge": entry,
         "placement": folder.settings["placement"],
         "weights": asdict(how.weights),

@@ -3,7 +3,8 @@
 What is read of a scores.json; all but `histories` may be missing, and is then named as not recorded:
 
     model        {spec, identity, options}
-    dataset      {name, revision, mini, scenarios, limit, shard}; `mini`: the bench that yanami draws itself
+    dataset      {name, revision, mini, scenarios, limit, shard, of}; `mini`: the bench that yanami draws itself;
+                 `of`: how many dialogues there are without limit and shard
     placement    where images stand in a request
     judge        {images: {name, fingerprint}, answers: {name, fingerprint}}; a fingerprint is a dict, prompts included
     facts        {label: text}, anything else worth showing
@@ -21,6 +22,7 @@ from yanami_metric.alike import NOT_RECORDED, differences, digest, get, listed
 from yanami_metric.alike import Scores as Scores
 from yanami_metric.formulas import DEFAULT
 from yanami_metric.records import HISTORIES
+from yanami_metric.widths import note
 
 DASH = "–"
 HEADLINES = ("overall", "vr", "dsu", "sc", "vq")
@@ -132,6 +134,8 @@ def notes(scores: Scores) -> list[str]:
                 f"seed {how['seed']}."
             )
     for history, entry in entries.items():
+        if width := note(history, entry, get(scores, "dataset", "of") or 0):
+            lines.append(width)
         if observed := entry.get("observed_images_in_history"):
             lines.append(f"{history}: {observed} of the earlier images are what some system once drew, not targets.")
         if samples := entry.get("judge_samples"):

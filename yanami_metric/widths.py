@@ -29,34 +29,6 @@ def beside_full(width: float, dialogues: int, full: int) -> float:
     return width * math.sqrt(dialogues / full)
 
 
-def expected(entry: Mapping[str, Any], score: str, sizes: Mapping[str, int]) -> float | None:
-    """The width in points that the interval of a score would have over a full bench.
-
-    Over all scenarios it is put together from theirs, which are independent: the root of the summed squares, over
-    their number (**inferred**).
-
-    Args:
-        entry: of `histories` in scores.json.
-        score: `overall`, `vr`, `dsu`, `sc` or `vq`.
-        sizes: how many dialogues the full bench has in each scenario.
-
-    Returns:
-        None where a scenario of the bench has no interval.
-
-    >>> part = {"vr": {"low": 40.0, "high": 60.0}, "dialogues": 25}
-    >>> expected({"scenarios": {"fusion": part, "editing": part}}, "vr", {"fusion": 100, "editing": 100})
-    7.0710678118654755
-    """
-    widths = []
-    for scenario, full in sizes.items():
-        part = entry["scenarios"].get(scenario)
-        width = None if part is None else _width(part[score])
-        if width is None:
-            return None
-        widths.append(beside_full(width, part["dialogues"], full))
-    return math.hypot(*widths) / len(widths) if widths else None
-
-
 def note(history: str, entry: Mapping[str, Any], full: int) -> str | None:
     """One line on how wide the interval of VR is, and would be over all dialogues; DSU for a model that can't draw.
 
@@ -70,7 +42,7 @@ def note(history: str, entry: Mapping[str, Any], full: int) -> str | None:
         that are all alike say nothing about the spread of others.
 
     >>> print(note("gt", {"can_draw": True, "dialogues": 100, "vr": {"low": 40.0, "high": 50.0}}, 400))
-    gt: with 100 of 400 dialogues the interval of VR is 10.0 points wide; over all 400 it would be about 5.0
+    gt: with 100 of 400 dialogues the interval of VR is 10.0 points wide; over all 400 it would be about 5.0.
     """
     score = "vr" if entry["can_draw"] else "dsu"
     dialogues = entry["dialogues"]
@@ -79,7 +51,7 @@ def note(history: str, entry: Mapping[str, Any], full: int) -> str | None:
         return None
     return (
         f"{history}: with {dialogues} of {full} dialogues the interval of {score.upper()} is {width:.1f} points wide; "
-        f"over all {full} it would be about {beside_full(width, dialogues, full):.1f}"
+        f"over all {full} it would be about {beside_full(width, dialogues, full):.1f}."
     )
 
 

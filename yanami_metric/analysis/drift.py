@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,12 @@ _Values = dict[tuple[str, str], float]
 
 
 def drift(
-    runs: Sequence[Analysed], *, histories: Sequence[str] | None = None, resamples: int = 1000, seed: int = 0
+    runs: Sequence[Analysed],
+    *,
+    histories: Sequence[str] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    progress: Callable[[], object] = lambda: None,
 ) -> Finding:
     """How far outputs are from the image they continue and from the first of the dialogue, by generation turn.
 
@@ -56,6 +61,7 @@ def drift(
         histories: only these; None: all.
         resamples: of the bootstrap over dialogues within scenarios.
         seed: of the bootstrap.
+        progress: called after each dialogue of each run.
 
     Returns:
         `values`: by run and history `continued` and `first`, each with `outside_…` and `whole_…` `difference` (mean
@@ -71,7 +77,7 @@ def drift(
     values: dict[str, Any] = {}
     for run in runs:
         chosen = [history for history in run.histories if histories is None or history in histories]
-        found = _measured(run, chosen)
+        found = _measured(run, chosen, progress)
         values[run.name] = {
             history: _summary(Sample.of(run.histories[history], resamples, seed), found[history]) for history in chosen
         }
@@ -232,7 +238,7 @@ class _History:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def _measured(run: Analysed, histories: Sequence[str]) -> dict[str, _History]:
+def _measured(run: Analysed, histories: Sequence[str], progress: Callable[[], object]) -> dict[str, _History]:
     found = {history: _History() for history in histories}
     with RunFolder(run.run.path) as folder:
         for dialogue in run.run.data if histories else ():
@@ -241,6 +247,7 @@ def _measured(run: Analysed, histories: Sequence[str]) -> dict[str, _History]:
                 for track in folder.tracks(history):
                     own = own_images(folder.current(track, dialogue.id), folder)
                     _measure(dialogue, history, own, album, into)
+            progress()
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 EPILOG = """
 The paper's tables and figures:
 
-Tables 2, 3, 11-19 (scores by scenario): in scores.json, report.md and report.html of every run.
+Tables 2, 3, 11-19 (scores by scenario): `yanami table RUN... --table 2`, and in every report.
 
-Table 20, Figure 6b: first-last.
+Table 20, Figure 6b: first-last; in the paper's shape `yanami table RUN... --table 20`.
 
-Table 21: gap.
+Table 21: gap; in the paper's shape `yanami table RUN RUN... --table 21`.
 
 Figure 6c: drop.
 
-Tables 4, 5 (other benchmarks): docs/other-benchmarks.md says how to rerun them.
+Tables 4, 5 (other benchmarks): `yanami table --table 4`; docs/other-benchmarks.md says how to rerun them.
 
 Tables 6-10 describe data and settings; Table 9's are presets (`yanami models`).
 """
@@ -43,13 +44,30 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")]
 Minimum = Annotated[int, typer.Option("--minimum", min=1, help="Dialogues that each shared subset of gap needs.")]
 
 
-def _first_last(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
+@dataclass(frozen=True)
+class _How:
+    """The options of a command."""
+
+    resamples: int
+    seed: int
+    minimum: int
+    quiet: bool
+
+    @property
+    def bootstrap(self) -> dict[str, Any]:
+        return {"resamples": self.resamples, "seed": self.seed}
+
+
+Find = Callable[["list[Analysed]", _How], "Finding"]
+
+
+def _first_last(runs: list[Analysed], how: _How) -> Finding:
     from yanami_metric.analysis.turns import first_last
 
-    return first_last(_of_history(runs, "gt"), **how)
+    return first_last(_of_history(runs, "gt"), **how.bootstrap)
 
 
-def _turns(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
+def _turns(runs: list[Analysed], how: _How) -> Finding:
     from yanami_metric.analysis.turns import by_turn
 
     curves = {
@@ -57,33 +75,43 @@ def _turns(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
         for one in runs
         for history, tallies in one.histories.items()
     }
-    return by_turn(curves, **how)
+    return by_turn(curves, **how.bootstrap)
 
 
-def _gap(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
+def _gap(runs: list[Analysed], how: _How) -> Finding:
     from yanami_metric.analysis.gap import gap
 
-    return gap(_of_history(runs, "gt"), minimum=minimum, **how)
+    return gap(_of_history(runs, "gt"), minimum=how.minimum, **how.bootstrap)
 
 
-def _modes(what: str) -> Callable[[list[Analysed], dict[str, Any], int], Finding]:
-    def find(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
+def _modes(what: str) -> Find:
+    def find(runs: list[Analysed], how: _How) -> Finding:
         from yanami_metric.analysis.modes import differences
 
         chosen: Any = what
-        return differences(_all(runs), {one.name: one.basis for one in runs}, chosen, **how)
+        return differences(_all(runs), {one.name: one.basis for one in runs}, chosen, **how.bootstrap)
 
     return find
 
 
-def _checks(what: str) -> Callable[[list[Analysed], dict[str, Any], int], Finding]:
-    def find(runs: list[Analysed], how: dict[str, Any], minimum: int) -> Finding:
+def _checks(what: str) -> Find:
+    def find(runs: list[Analysed], how: _How) -> Finding:
         from yanami_metric.analysis import checks
 
-        found: Finding = getattr(checks, what)(_all(runs), **how)
+        found: Finding = getattr(checks, what)(_all(runs), **how.bootstrap)
         return found
 
     return find
+
+
+def _drift(runs: list[Analysed], how: _How) -> Finding:
+    from tqdm import tqdm
+
+    from yanami_metric.analysis.drift import drift
+
+    total = sum(len(one.run.data) for one in runs)
+    with tqdm(total=total, desc="drift", unit="dialogue", disable=how.quiet or None, leave=False) as bar:
+        return drift(runs, progress=bar.update, **how.bootstrap)
 
 
 def _all(runs: list[Analysed]) -> dict[str, Any]:
@@ -100,7 +128,7 @@ def _of_history(runs: list[Analysed], history: str) -> dict[str, Any]:
     return {one.name: one.histories[history] for one in runs}
 
 
-ANALYSES: dict[str, tuple[str, Callable[[list[Analysed], dict[str, Any], int], Finding]]] = {
+ANALYSES: dict[str, tuple[str, Find]] = {
     "first-last": ("VR of the first and last generation turn (Table 20, Figure 6b).", _first_last),
     "turns": ("Scores by generation turn and turn number, with the curve (ours).", _turns),
     "drop": ("History drop, gt - self (Figure 6c).", _modes("drop")),
@@ -110,6 +138,7 @@ ANALYSES: dict[str, tuple[str, Callable[[list[Analysed], dict[str, Any], int], F
     "capabilities": ("Scores by capability (ours).", _checks("capabilities")),
     "checks": ("Share passed by kind of check (ours).", _checks("kinds")),
     "errors": ("How one failed turn brings the next (ours).", _checks("errors")),
+    "drift": ("How far images get from what they continue, in pixels (ours; docs/drift.md).", _drift),
 }
 
 
@@ -126,11 +155,9 @@ def _command(name: str) -> Callable[..., None]:
     ) -> None:
         from yanami_metric.analysis.loading import load
 
-        how = {"resamples": resamples, "seed": seed}
+        how = _How(resamples, seed, minimum, quiet)
         loaded = load(runs, judge)
-        found = (
-            [ANALYSES[name][1](loaded, how, minimum)] if name != "all" else _every(loaded, how, minimum, quiet=quiet)
-        )
+        found = _every(loaded, how) if name == "all" else [ANALYSES[name][1](loaded, how)]
         folder = out or (runs[0] / "analysis" if len(runs) == 1 else Path("analysis"))
         _write(found, folder, mini=any(one.is_mini for one in loaded), quiet=quiet, json_=json_)
 
@@ -138,16 +165,16 @@ def _command(name: str) -> Callable[..., None]:
     return command
 
 
-def _every(runs: list[Analysed], how: dict[str, Any], minimum: int, *, quiet: bool) -> list[Finding]:
+def _every(runs: list[Analysed], how: _How) -> list[Finding]:
     """Each analysis that applies; what doesn't is said."""
     from yanami_dataset.errors import DataError, SpecError
 
     found = []
     for name, (_, find) in ANALYSES.items():
         try:
-            found.append(find(runs, how, minimum))
+            found.append(find(runs, how))
         except (DataError, SpecError) as error:
-            if not quiet:
+            if not how.quiet:
                 typer.echo(f"left out: {name}: {error}", err=True)
     return found
 
