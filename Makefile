@@ -8,13 +8,13 @@ PYTEST ?=
 EVAL := .venv/bin
 TEST := .venv-test/bin
 MADE_OF := setup.cfg pyproject.toml constraints.txt
-SOURCES := $(wildcard yanami_dataset yanami_metric tests benchmarks examples loading_scripts)
+SOURCES := $(wildcard yanami_dataset yanami_metric tests benchmarks docs examples loading_scripts)
 SCRIPTS := $(shell grep -ls '__main__' benchmarks/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 
-.PHONY: eval test test-slow test-all quality style bench clean help
+.PHONY: eval test test-slow test-all quality style bench example clean help
 
 help:
 	@echo 'make eval      the three baselines on the mini bench, judged, scored, with a report'
@@ -24,6 +24,7 @@ help:
 	@echo 'make quality   ruff, mypy, import-linter'
 	@echo 'make style     formats the code and mends what ruff can'
 	@echo 'make bench     runs the benchmarks'
+	@echo 'make example   renders examples/report.html and the pictures of it anew'
 	@echo 'make clean     removes caches and build products; environments and runs stay'
 
 eval: .venv/.made
@@ -51,6 +52,13 @@ style: .venv-test/.made
 
 bench: .venv-test/.made
 	@set -e; for script in $(SCRIPTS); do echo "== $$script"; $(TEST)/python $$script; done
+
+example: .venv-test/.browser
+	@rm -rf build/example
+	@$(TEST)/yanami eval --model baseline:copy-last --history gt,self --limit 8 --out build/example --quiet
+	@$(TEST)/yanami report build/example --inline --quiet
+	@cp build/example/report.html examples/report.html
+	@$(TEST)/python docs/pictures.py
 
 clean:
 	@rm -rf build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

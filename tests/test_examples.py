@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import yanami_metric
+from tests.browsing import browser, looking, soon  # noqa: F401 - a fixture
 from yanami_metric.mini import mini_folder
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -45,3 +47,18 @@ def test_the_class_of_the_example_is_found_by_its_spec_string(tmp_path):
     command = [yanami, "rollout", "--model", "own_model:Turned", "--set", "degrees=90", *wanted]
     subprocess.run(command, capture_output=True, check=True, env=os.environ, cwd=EXAMPLES)
     assert len((tmp_path / "run/outputs/gt/outputs.jsonl").read_text().splitlines()) >= 8
+
+
+def test_the_rendered_report_is_of_this_code_and_complete_in_itself(browser):  # noqa: F811
+    file = EXAMPLES / "report.html"
+    page = file.read_text(encoding="utf-8")
+    templates = Path(yanami_metric.__file__).parent / "templates"
+    for name in ("report.js", "report.css"):
+        assert (templates / name).read_text().strip() in page, f"another {name} than the package's: run make example"
+    assert "Not a YANAMI-Bench score" in page and file.stat().st_size < 1_500_000
+    with looking(browser, file) as looked:
+        looked.page.locator("button.zoom").first.click()
+        assert soon(lambda: looked.page.evaluate("document.getElementById('y-image').naturalWidth") == 256)
+        assert looked.page.locator("#y-count").inner_text() == "8 of 8 dialogues"
+    assert [url for url in looked.requests if not url.startswith("data:")] == [file.as_uri()]
+    assert "examples/report.html" in (EXAMPLES.parent / "README.md").read_text()

@@ -9,7 +9,8 @@ YanamiError
 │   └── MissingExtraError  a library of an optional extra isn't installed
 ├── HistoryError         the history mode can't be used with these dialogues
 ├── ModelError           a model or a replayed folder can't be used with these dialogues
-└── RunFolderError       a run folder holds something else than asked for
+├── RunFolderError       a run folder holds something else than asked for
+└── NotAlikeError        runs to compare were not measured alike (`yanami_metric.alike`)
 
 Expected faults of a model or a judge during a run are no exceptions but statuses (`yanami_metric.records`).
 """

@@ -21,6 +21,7 @@ from yanami_dataset.errors import RunFolderError
 from yanami_dataset.schema import Dialogue
 from yanami_metric.asking import Judges
 from yanami_metric.between import judges_agree
+from yanami_metric.comparing import Comparison, compare_runs
 from yanami_metric.costs import Estimate
 from yanami_metric.data import EVERYTHING, Selection, open_data
 from yanami_metric.finished import code, is_finished, note_finished
@@ -40,10 +41,12 @@ from yanami_metric.score import ScMean
 from yanami_metric.scoring import Scoring, chosen_judges, unscored, write_scores
 
 __all__ = [
+    "Comparison",
     "Evaluation",
     "Judging",
     "Progress",
     "Run",
+    "compare_runs",
     "estimate",
     "evaluate",
     "judge",
