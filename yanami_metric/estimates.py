@@ -16,6 +16,7 @@ import numpy as np
 
 from yanami_dataset.errors import DataError
 from yanami_dataset.schema import SCENARIOS
+from yanami_metric.collecting import uncollected
 from yanami_metric.statistics import FloatArray, interval, ratio, resampled_ratios, resampled_sums
 from yanami_metric.tally import Count, DialogueTally
 
@@ -250,7 +251,8 @@ class Sample:
 
 def _table(group: Sequence[DialogueTally], rows: Callable[[DialogueTally], Sequence[Row]]) -> FloatArray:
     """Dialogues x means x the fields of a row."""
-    table = np.array([rows(one) for one in group], dtype=np.float64)
+    with uncollected():
+        table = np.array([rows(one) for one in group], dtype=np.float64)
     return table.reshape(len(group), -1, len(Row._fields))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from yanami_dataset.errors import RunFolderError
 from yanami_metric.between import sample_spread
+from yanami_metric.collecting import uncollected
 from yanami_metric.data import Data
 from yanami_metric.formulas import DEFAULT, Weights
 from yanami_metric.history import observed_in_history
@@ -82,12 +83,13 @@ def _tallies(data: Data, folder: RunFolder, entry: Mapping[str, Any]) -> dict[st
     tallies: dict[str, list[DialogueTally]] = {
         track: [] for history in folder.histories for track in folder.tracks(history)
     }
-    for dialogue in data:
-        lines = folder.verdicts.of(dialogue.id)
-        for track, found in tallies.items():
-            current = folder.current(track, dialogue.id)
-            verdicts = item_verdicts(dialogue, track, current, lines, entry)
-            found.append(tally(dialogue, {key: ItemResult(v.status, v.value) for key, v in verdicts.items()}))
+    with uncollected():
+        for dialogue in data:
+            lines = folder.verdicts.of(dialogue.id)
+            for track, found in tallies.items():
+                current = folder.current(track, dialogue.id)
+                verdicts = item_verdicts(dialogue, track, current, lines, entry)
+                found.append(tally(dialogue, {key: ItemResult(v.status, v.value) for key, v in verdicts.items()}))
     return tallies
 
 
