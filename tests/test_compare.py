@@ -169,6 +169,21 @@ def test_what_makes_scores_incomparable_stops_it(judged, data, tmp_path):
     assert isinstance(refused.exception, NotAlikeError)  # which `main` turns into a message and exit code 2
 
 
+def test_the_gap_of_runs_that_others_judged_says_so(tmp_path):
+    def gap(*judges):
+        paths = []
+        for n, by in enumerate(judges):
+            run = api.rollout("mini", "baseline:reference", selection=Selection(limit=12), out=tmp_path / f"run{n}")
+            paths.append(str(api.judge(run, by, "exact").path))
+        arguments = ["analyze", "gap", *paths, "--minimum", "1", "--resamples", "10", "--out", str(tmp_path)]
+        assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+        return json.loads((tmp_path / "gap.json").read_text())["notes"]
+
+    assert not any("Not measured alike" in note for note in gap("pixel", "pixel"))
+    shutil.rmtree(tmp_path / "run1")
+    assert gap("pixel", ScriptedJudge())[0].startswith("Not measured alike: judge of images: pixel ")
+
+
 def test_prompts_that_no_judge_reads_stop_nothing(mini, tmp_path):
     (tmp_path / "checks.md").write_text(load_prompts()["checks"].text + "\nMore.\n")
     run = api.rollout("mini", "baseline:blank", selection=Selection(limit=8), out=tmp_path / "blank, again")

@@ -106,7 +106,7 @@ def compare_runs(
     if top < 0:
         raise SpecError(f"top: expected 0 or more dialogues to show, got {top}")
     runs = load(paths, judge)
-    measured = [(one.name, _measured(one, history)) for one in runs]
+    measured = [(one.name, measured_how(one, history)) for one in runs]
     warnings = sorted(differences(measured), key=lambda one: not one.stops)
     if not force and any(one.stops for one in warnings):
         raise NotAlikeError(warnings)
@@ -142,8 +142,12 @@ def default_out(paths: Sequence[str | Path]) -> Path:
     return parents.pop() / "comparison" if len(parents) == 1 else Path("comparison")
 
 
-def _measured(one: Analysed, history: str) -> dict[str, Any]:
-    """What was measured and how, in the form that `alike` takes."""
+def measured_how(one: Analysed, history: str) -> dict[str, Any]:
+    """What was measured and how, in the form that `alike` takes.
+
+    Raises:
+        DataError: a run without that history mode.
+    """
     if history not in one.histories:
         ran = ", ".join(one.histories) or "none"
         raise DataError(f"{one.run.path}: expected a run under history {history}, got one under {ran}; see --history")

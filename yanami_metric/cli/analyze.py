@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,9 +79,14 @@ def _turns(runs: list[Analysed], how: _How) -> Finding:
 
 
 def _gap(runs: list[Analysed], how: _How) -> Finding:
+    from yanami_metric.alike import differences
     from yanami_metric.analysis.gap import gap
+    from yanami_metric.comparing import measured_how
 
-    return gap(_of_history(runs, "gt"), minimum=how.minimum, **how.bootstrap)
+    found = gap(_of_history(runs, "gt"), minimum=how.minimum, **how.bootstrap)
+    unlike = differences([(one.name, measured_how(one, "gt")) for one in runs])
+    notes = tuple(f"Not measured alike: {one.text}." for one in unlike if one.stops)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _modes(what: str) -> Find:
