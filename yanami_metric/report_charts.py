@@ -36,9 +36,11 @@ def svg(chart: Chart) -> Markup:
     Args:
         chart: `lines` over numbers, with bands as intervals, or `bars` over names, with whiskers.
 
+    The drawing, and a small one that is the key of its line:
+
     >>> one = Series("gt", (1.0, 2.0), (80.0, 60.0), (75.0, 50.0), (85.0, 70.0))
     >>> drawn = svg(Chart("VR by turn", "lines", "turn", "VR", (one,), (0, 100)))
-    >>> drawn.startswith('<figure class="chart"'), drawn.count("<svg"), drawn.count("<polygon")  # the chart, the key of its line
+    >>> drawn.startswith('<figure class="chart"'), drawn.count("<svg"), drawn.count("<polygon")
     (True, 2, 1)
     """
     from markupsafe import Markup, escape
