@@ -78,7 +78,7 @@ def test_batches_and_an_event_loop_give_the_same(loaded):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([{"id": "nobody", "images": [], "answers": []}], "expected ids of memory.*got nobody"),
+        ([{"id": "nobody", "images": [], "answers": []}], "expected ids of memory.*got 'nobody'; load the metric"),
         (predictions(images=[])[:1], "expected 2 images, one per slot"),
         (predictions(answers=["one"])[:1], "expected 2 answers, one per question"),
         (predictions()[:1] * 2, "'fusion-0' twice"),
