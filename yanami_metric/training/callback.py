@@ -10,27 +10,29 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from yanami_metric.training.curves import PREFIX
 from yanami_metric.training.inloop import InLoop
 from yanami_metric.training.trackers import known
 
 
-class YanamiCallback(TrainerCallback):  # type: ignore[misc]
+class YanamiCallback(TrainerCallback):
     """Evaluates the model of a Trainer.
 
-    With an `every` of the `InLoop` it does so every so many steps, else whenever the Trainer evaluates. Scores go to the
-    trackers of the `InLoop` and, if the callback was `attach`ed, through `Trainer.log` to its own trackers and history.
-    When the Trainer evaluates they are also in its metrics, as `eval_yanami/gt/vr` and so on, so that
-    `metric_for_best_model="yanami/gt/vr"` works; where an evaluation fails, such a metric is missing and the Trainer raises.
+    With an `every` of the `InLoop` it does so every so many steps, else whenever the Trainer evaluates. Scores go to
+    the trackers of the `InLoop` and, if the callback was `attach`ed, through `Trainer.log` to its own trackers and
+    history. When the Trainer evaluates they are also in its metrics, as `eval_yanami/gt/vr` and so on, so that
+    `metric_for_best_model="yanami/gt/vr"` works; an evaluation that failed is never the best.
 
     Args:
         in_loop: what is evaluated, and how.
-        adapt: makes what `InLoop.evaluate` takes of the Trainer's model and processing class; None: the pair of both, or
-            the model alone if it has `caps`.
+        adapt: makes what `InLoop.evaluate` takes of the Trainer's model and processing class; None: the pair of both,
+            or the model alone if it has `caps`.
     """
 
     def __init__(self, in_loop: InLoop, adapt: Callable[[Any, Any], Any] | None = None) -> None:
         self.in_loop, self._adapt = in_loop, adapt
         self._trainer: Any = None
+        self._latest: tuple[int, dict[str, float]] | None = None
 
     def attach(self, trainer: Any) -> YanamiCallback:
         """Add this callback to a Trainer, so that scores go through its log too; returns itself."""
@@ -40,11 +42,16 @@ class YanamiCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate, if not by steps; scores join the Trainer's metrics."""
-        if self.in_loop.every is None:
-            scores = self._evaluate(state, kwargs)
-            metrics = kwargs.get("metrics")
-            if metrics is not None:
-                metrics.update({f"eval_{name}": value for name, value in scores.items()})
+        if self.in_loop.every is not None:
+            return
+        if self._latest is None or self._latest[0] != state.global_step:  # once, whatever the number of data sets
+            self._latest = state.global_step, self._evaluate(state, kwargs)
+        metrics = kwargs["metrics"]
+        metrics.update({f"eval_{name}": value for name, value in self._latest[1].items()})
+        best = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
+        if best.startswith(f"eval_{PREFIX}/") and best not in metrics:
+            # the Trainer stops where it misses its metric, and takes whatever isn't greater than the best for worse
+            metrics[best] = float("nan")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate, if by steps and this is one."""

@@ -1,4 +1,4 @@
-"""The checks of one drawn image as a number for reinforcement learning; asked and counted as in a run, without a folder.
+"""The checks of one drawn image as a number for reinforcement learning: asked and counted as in a run, no folder.
 
 rewards([Drawn(dialogue, 2, image) for image in images])        # e.g. [0.75, None, 0.0]
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Drawn:
     """An image that was drawn in a dialogue.
 
-    `turn` and `slot` (its ordinal within the turn) say where. `image` is encoded bytes or a PIL image, None if the model
-    drew none. `own` has what it had drawn in earlier slots, by (turn, ordinal): shown to a judge that is shown the
-    dialogue, where there is no ground truth.
+    `turn` and `slot` (its ordinal within the turn) say where. `image` is encoded bytes or a PIL image, None if the
+    model drew none. `own` has what it had drawn in earlier slots, by (turn, ordinal): shown to a judge that is shown
+    the dialogue, where there is no ground truth.
     """
 
     dialogue: Dialogue
