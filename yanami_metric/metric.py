@@ -162,6 +162,9 @@ class Yanami(evaluate.Metric):  # type: ignore[misc]
         finally:
             self._let_go()
 
+    def _enforce_nested_string_type(self, schema: Any, obj: Any) -> None:
+        """Nothing: `checked` looked at every prediction. evaluate's own looks at the first, and fails on None in it."""
+
     def _let_go(self) -> None:
         """Free the cache files, which evaluate keeps locked where scoring raised."""
         self.data = None
@@ -199,8 +202,7 @@ def _row(prediction: Mapping[str, Any], place: int) -> dict[str, Any]:
         stored = None if images is None else [{"bytes": image_bytes(image), "path": None} for image in images]
     except ImageError as error:
         raise ImageError(f"prediction {place} ({prediction['id']!r}): {error}") from error
-    faults = list(prediction.get("faults") or ())  # evaluate can't check None against a list of dicts
-    return {"id": prediction["id"], "images": stored, "answers": prediction["answers"], "faults": faults}
+    return {**{name: prediction.get(name) for name in ("id", "images", "answers", "faults")}, "images": stored}
 
 
 def _plain(prediction: Mapping[str, Any]) -> dict[str, Any]:
