@@ -7,10 +7,10 @@ written beside it and renamed at the end. Knows no source format.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yanami_dataset.errors import DataError, InvariantError, SpecError
 from yanami_dataset.features import features, to_row
@@ -181,15 +181,28 @@ class _Writer:
 
 
 def _write_card(folder: Path, name: str, split: str, license: str, shares: dict[str, Share]) -> None:
-    from huggingface_hub import DatasetCardData
-
-    card = DatasetCardData(license=license, pretty_name=name, task_categories=["any-to-any"], tags=["yanami"])
-    _add_configurations(card, split, shares)
-    _add_infos(card, split, shares)
+    fields = {"license": license, "pretty_name": name, "task_categories": ["any-to-any"], "tags": ["yanami"]}
+    card = card_data(fields, split, shares)
     (folder / "README.md").write_text(f"---\n{card.to_yaml()}\n---\n\n{_body(name, split, shares)}", encoding="utf-8")
 
 
-def _add_configurations(card: DatasetCardData, split: str, shares: dict[str, Share]) -> None:
+def card_data(fields: Mapping[str, Any], split: str, shares: Mapping[str, Share]) -> DatasetCardData:
+    """The metadata of a card: configurations and features as `datasets` reads them, and other fields.
+
+    Args:
+        fields: of `huggingface_hub.DatasetCardData`.
+        split: the only one.
+        shares: what was written of each scenario, see `Summary`.
+    """
+    from huggingface_hub import DatasetCardData
+
+    card = DatasetCardData(**fields)
+    _add_configurations(card, split, shares)
+    _add_infos(card, split, shares)
+    return card
+
+
+def _add_configurations(card: DatasetCardData, split: str, shares: Mapping[str, Share]) -> None:
     from datasets.utils.metadata import MetadataConfigs
 
     paths = {DEFAULT: f"data/*/{split}-*.parquet"}
@@ -198,7 +211,7 @@ def _add_configurations(card: DatasetCardData, split: str, shares: dict[str, Sha
     MetadataConfigs(configurations).to_dataset_card_data(card)
 
 
-def _add_infos(card: DatasetCardData, split: str, shares: dict[str, Share]) -> None:
+def _add_infos(card: DatasetCardData, split: str, shares: Mapping[str, Share]) -> None:
     from datasets import DatasetInfo, SplitDict, SplitInfo
     from datasets.info import DatasetInfosDict
 

@@ -9,6 +9,7 @@ YanamiError
 │   └── MissingExtraError  a library of an optional extra isn't installed
 ├── HistoryError         the history mode can't be used with these dialogues
 ├── ModelError           a model or a replayed folder can't be used with these dialogues
+├── HubError             the Hub couldn't be reached, or said no
 ├── RunFolderError       a run folder holds something else than asked for
 └── NotAlikeError        runs to compare were not measured alike (`yanami_metric.alike`)
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 __all__ = [
     "DataError",
     "HistoryError",
+    "HubError",
     "ImageError",
     "InvariantError",
     "MissingExtraError",
@@ -74,3 +76,7 @@ class ModelError(YanamiError, ValueError):
 
 class RunFolderError(YanamiError, ValueError):
     """A run folder holds another run, or isn't one."""
+
+
+class HubError(YanamiError, RuntimeError):
+    """The Hub couldn't be reached, or refused; the message says what it said and what to do."""

@@ -101,6 +101,16 @@ def media_type(data: bytes | memoryview) -> str:
     return f"image/{name.lower()}"
 
 
+def orientation(data: bytes | memoryview) -> int:
+    """How EXIF says that the image is turned, 1 to 8; 1: not at all.
+
+    Raises:
+        ImageError: as `inspect`.
+    """
+    found = _orientation(_load(data))
+    return found if 1 <= found <= 8 else 1
+
+
 def open_rgb(data: bytes | memoryview) -> Image:
     """The image as it is displayed, RGB with 8 bits: EXIF rotation applied, transparency on white, 16 bits scaled to 8.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from yanami_dataset.plain import plain_line
 from yanami_metric.analysis.finding import Cell, Table, spread
 from yanami_metric.analysis.writing import cell, comma_separated
 from yanami_metric.tables import HEADLINES, SMOKE, TITLES, percent, render
@@ -113,7 +114,7 @@ def markdown(content: Content) -> str:
     blocks = ["# Comparison of runs"]
     if content["mini"]:
         blocks.append(f"> **{SMOKE}**")
-    blocks += [f"> **{_heading(one)}** {_plain(one['text'])}" for one in content["warnings"]]
+    blocks += [f"> **{_heading(one)}** {plain_line(one['text'])}" for one in content["warnings"]]
     for table in [
         *score_tables(content),
         scenario_table(content),
@@ -122,8 +123,8 @@ def markdown(content: Content) -> str:
     ]:
         if table.rows:
             rows = [[cell(value, table.digits) for value in row] for row in table.rows]
-            blocks += [f"## {_plain(table.title)}", render([table.header, *rows])]
-    blocks += ["## Notes", "\n".join(f"- {_plain(line)}" for line in notes(content))]
+            blocks += [f"## {plain_line(table.title)}", render([table.header, *rows])]
+    blocks += ["## Notes", "\n".join(f"- {plain_line(line)}" for line in notes(content))]
     # "< " begins no markup, and a terminal shows it as it is
     return "\n\n".join(blocks).replace("p &lt; 0.001", "p < 0.001") + "\n"
 
@@ -223,8 +224,3 @@ def _coverage(name: str, scores: Mapping[str, Any]) -> str:
 
 def _heading(warning: Mapping[str, Any]) -> str:
     return "Not comparable:" if warning["stops"] else "Not alike:"
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is, as in `tables.render`'s cells."""
-    return render([[text]]).split("\n")[0][2:-2]

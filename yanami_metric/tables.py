@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from yanami_dataset.plain import plain_line
 from yanami_dataset.schema import SCENARIOS
 from yanami_metric.alike import NOT_RECORDED, differences, digest, get, listed
 from yanami_metric.alike import Scores as Scores
@@ -211,15 +212,15 @@ def _unscored(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def markdown(scores: Scores) -> str:
     """The scores of one run as Markdown: headline, scenarios, statuses, facts. Text of others is escaped."""
     entries = histories(scores)
-    blocks = [f"# {_plain(model_name(scores))}"]
+    blocks = [f"# {plain_line(model_name(scores))}"]
     if is_mini(scores):
         blocks.append(f"> **{SMOKE}**")
     blocks.append(render(_headlines(entries)))
     if any(entry["without_refusals"]["n_refused"] for entry in entries.values()):
         blocks.append(render(_refusals(entries)))
     blocks += ["## Scenarios", render(_scenarios(entries)), "## Items", render(_statuses(entries)), "## Notes"]
-    blocks.append("\n".join(f"- {_plain(line)}" for line in notes(scores)))
-    blocks.append("\n".join(f"- {_plain(label)}: {_plain(text)}" for label, text in facts(scores)))
+    blocks.append("\n".join(f"- {plain_line(line)}" for line in notes(scores)))
+    blocks.append("\n".join(f"- {plain_line(label)}: {plain_line(text)}" for label, text in facts(scores)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -346,17 +347,9 @@ def render(cells: Sequence[Sequence[str]]) -> str:
     |---|---:|
     | a\\|b | 65.02 |
     """
-    header, *rows = ([_plain(cell) for cell in row] for row in cells)
+    header, *rows = ([plain_line(cell) for cell in row] for row in cells)
     numeric = [bool(rows) and all(row[i][:1].isdigit() or row[i] == DASH for row in rows) for i in range(len(header))]
     lines = [header, *rows]
     text = [f"| {' | '.join(line)} |" for line in lines]
     text.insert(1, "|" + "|".join("---:" if right else "---" for right in numeric) + "|")
     return "\n".join(text)
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: on one line, without markup."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    for mark in "\\`*_[]|":
-        text = text.replace(mark, f"\\{mark}")
-    return text

@@ -13,6 +13,7 @@ import yanami_metric.cli.compare as compare_commands
 import yanami_metric.cli.data as data_commands
 import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
+import yanami_metric.cli.publish as publish_commands
 import yanami_metric.cli.run as run_commands
 import yanami_metric.cli.table as table_commands
 from yanami_metric.cli.console import fail
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.add_typer(data_commands.app, name="data", help="Make, import and look at dialogues.")
 app.add_typer(analyze_commands.app, name="analyze", help="What runs say beyond their scores; which table is which.")
+app.add_typer(publish_commands.app, name="publish", help="Data sets, runs and Spaces to the Hub.")
 app.add_typer(agreement_commands.app, name="agreement", help="Compare a judge with people.")
 for command in (
     run_commands.eval_,
