@@ -38,7 +38,8 @@ ABOUT = """# YANAMI
 **DSU**, dialogue-state understanding: the share of questions about a dialogue that are answered correctly. \
 **SC**, specification compliance: the share of atomic checks that the drawn images pass.
 **VQ**, visual quality: how good they look, 0 to 10, times 10. **VR**, visual realization: 0.6 SC + 0.4 VQ."""
-ASKED = """Upload a run folder as a zip. Images aren't needed: `cd RUN_FOLDER && zip -r ../run.zip . -i '*.json' '*.jsonl'`. \
+ASKED = """Upload a run folder as a zip. Images aren't needed: \
+`cd RUN_FOLDER && zip -r ../run.zip . -i '*.json' '*.jsonl'`. \
 Runs on the mini bench are scored anew from their verdicts; of all others the scores in the folder are shown. \
 Uploads are deleted after an hour."""
 HEADLINE_COLUMNS = ["History", *TITLES.values(), "n", "Coverage"]
