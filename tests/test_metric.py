@@ -284,7 +284,7 @@ def test_combined_with_itself_under_two_judges(loaded):
 def test_two_processes_give_the_numbers_of_one(loaded, small, tmp_path):
     command = [sys.executable, "-m", "tests.metric_processes", small, str(tmp_path)]
     started = [subprocess.Popen([*command, str(process)], env=os.environ) for process in range(2)]
-    assert [one.wait(timeout=120) for one in started] == [0, 0]
+    assert [one.wait(timeout=240) for one in started] == [0, 0]
     results = [json.loads((tmp_path / f"{process}.json").read_text()) for process in range(2)]
     metric = loaded(data=small)
     whole = scores(metric, metric.rollout("baseline:copy-last"))
@@ -351,6 +351,8 @@ def test_ids_must_agree_and_weights_be_known(loaded):
         metric.compute(predictions=predictions()[:1], references=["fusion-1"])
     with pytest.raises(SpecError, match="weights"):
         compute(loaded(data=DIALOGUES), predictions(), weights={"quality": 1})
+    with pytest.raises(SpecError, match="weights"):
+        loaded(data=DIALOGUES, weights={"quality": 1})
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class Yanami(evaluate.Metric):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._opened: Data | None = None
         self._asked_for = data
-        self._judge, self._answer_judge, self._weights = judge, answer_judge, weights
+        self._judge, self._answer_judge, self._weights = judge, answer_judge, _weights(weights)
 
     def _info(self) -> evaluate.MetricInfo:
         image = datasets.Image(decode=False)  # the bytes as they are: nothing is encoded again
@@ -186,13 +186,11 @@ class Yanami(evaluate.Metric):  # type: ignore[misc]
     ) -> dict[str, float | int | None]:
         judge = self._judge if judge is None else judge
         answer_judge = self._answer_judge if answer_judge is None else answer_judge
-        weights = self._weights if weights is None else weights
-        if isinstance(weights, Mapping):
-            weights = _weights(weights)
+        chosen = self._weights if weights is None else _weights(weights)
         given = Given(self.dialogues, list(map(_plain, predictions)), references)
         # History "none" only names the folder: the outputs are there already, whatever they were made under.
         run = api.rollout(given.data, given, history="none")
-        return flat(api.score(api.judge(run, judge, answer_judge), weights=weights)["histories"]["none"])
+        return flat(api.score(api.judge(run, judge, answer_judge), weights=chosen)["histories"]["none"])
 
 
 def _row(prediction: Mapping[str, Any], place: int) -> dict[str, Any]:
@@ -211,7 +209,9 @@ def _plain(prediction: Mapping[str, Any]) -> dict[str, Any]:
     return {**prediction, "images": None if images is None else [image and image["bytes"] for image in images]}
 
 
-def _weights(weights: Mapping[str, float]) -> Weights:
+def _weights(weights: Weights | Mapping[str, float]) -> Weights:
+    if isinstance(weights, Weights):
+        return weights
     try:
         return Weights(**weights)
     except TypeError as error:
