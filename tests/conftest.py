@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from tests.hub import Hub
 
 # before anything imports datasets, evaluate or huggingface_hub, which read these once
 _HOME = Path(tempfile.mkdtemp(prefix="yanami-tests-"))
@@ -16,3 +21,10 @@ os.environ |= {
     "HF_EVALUATE_OFFLINE": "1",
     "YANAMI_CACHE": str(_HOME / "yanami"),
 }
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    """A Hub on the loopback interface; tests/hub_support.py has what a machine does that knows only this one."""
+    with Hub() as running:
+        yield running

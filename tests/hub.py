@@ -273,10 +273,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"url": f"{self.home.url}/{prefix}{id}", "name": id})
 
     def valid_yaml(self) -> None:
-        text = json.loads(self.body)["content"]
+        front = re.match(r"---\n(.*?)\n---", json.loads(self.body)["content"], re.DOTALL)
         try:
-            yaml.safe_load(re.match(r"---\n(.*?)\n---", text, re.DOTALL)[1])  # type: ignore[index]
-        except (yaml.YAMLError, TypeError) as error:
+            yaml.safe_load(front[1] if front else "")
+        except yaml.YAMLError as error:
             self._json({"errors": [{"message": str(error)}]}, 400)
         else:
             self._json({})

@@ -15,7 +15,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from tests.hub import OTHER, OWNER, Fault, Hub
+from tests.hub import OTHER, OWNER, Fault
+from tests.hub_support import front, python, stored, yanami
 from tests.support import dialogue
 from yanami_dataset.builder import write_dataset
 from yanami_dataset.hub import repo_id
@@ -29,62 +30,13 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
-def hub():
-    with Hub() as running:
-        yield running
-
-
-def environment(hub, home, token=OWNER):
-    """Of a machine that knows this Hub only, and has nothing cached."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE") and name != "HF_TOKEN"}
-    more = {
-        "HF_ENDPOINT": hub.url,
-        "HF_HOME": str(home),
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    }
-    more["HF_MODULES_CACHE"] = str(Path(home) / "modules")
-    return kept | more | ({"HF_TOKEN": token} if token else {})
-
-
-def python(hub, home, code, *arguments, token=OWNER, fails=False):
-    """What a script prints, in a process of its own: HF_ENDPOINT is read once, on import."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment(hub, home, token), cwd=home, timeout=120
-    )
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    return done.stderr if fails else done.stdout
-
-
-def publish(hub, home, *arguments, token=OWNER, code=0):
-    command = [sys.executable, "-m", "yanami_metric.cli", "publish", *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment(hub, home, token), cwd=home, timeout=120
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert OWNER not in done.stdout + done.stderr and OTHER not in done.stdout + done.stderr
-    return done
-
-
-@pytest.fixture
 def data(tmp_path):
     """Two dialogues of each scenario."""
     return stored(tmp_path / "data")
 
 
-def stored(out, number=2, **changes):
-    dialogues = [replace(dialogue(f"{s}-{i}", s), **changes) for s in SCENARIOS for i in range(number)]
-    write_dataset(dialogues, out, name="small")
-    return out
-
-
 def commits(repo, ref="main"):
     return [message for where, message in repo.messages if where == ref]
-
-
-def front(card):
-    return yaml.safe_load(re.match(r"---\n(.*?)\n---\n", card.decode(), re.DOTALL)[1])
 
 
 def puts(hub):
@@ -102,7 +54,7 @@ print(json.dumps([ids, repr(found.features)]))
 
 
 def test_a_bench_goes_up_in_one_commit_and_loads_alike_four_ways(hub, data, tmp_path):
-    done = publish(hub, tmp_path, "bench", data, "--license", "cc-by-4.0")
+    done = yanami(hub, tmp_path, "publish", "bench", data, "--license", "cc-by-4.0")
     assert "published: " in done.stdout
     repo = hub.repo("dataset", "yanami/bench")
     assert len(commits(repo)) == 2  # that of the Hub, when the repository is made, and ours
@@ -127,14 +79,14 @@ def test_a_bench_goes_up_in_one_commit_and_loads_alike_four_ways(hub, data, tmp_
 
 
 def test_the_same_again_sends_nothing_and_a_change_replaces(hub, data, tmp_path):
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     first, sent = hub.repo("dataset", "yanami/bench").refs["main"], len(puts(hub))
     assert sent == 4
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     assert (hub.repo("dataset", "yanami/bench").refs["main"], len(puts(hub))) == (first, sent)
     shutil.rmtree(data)
     write_dataset([dialogue("only", "fusion")], data, name="one")
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     repo = hub.repo("dataset", "yanami/bench")
     assert len(commits(repo)) == 3
     assert [path for path in repo.files() if path.startswith("data/")] == ["data/fusion/test-00000.parquet"]
@@ -149,14 +101,14 @@ def test_a_training_set_goes_up_in_batches_and_is_never_there_by_half(hub, data,
     hub.fault = lambda method, path: (
         (None, None, Fault(cut=100), Fault(400))[min(next(sent), 3)] if method == "PUT" else None
     )
-    broken = publish(hub, tmp_path, "yanami-400k", data, "--batch", 2, code=2)
+    broken = yanami(hub, tmp_path, "publish", "yanami-400k", data, "--batch", 2, code=2)
     assert "answered 400" in broken.stderr and "run the same command again" in broken.stderr
     repo = hub.repo("dataset", "yanami/yanami-400k")
     assert set(repo.files()) == before
     hub.fault = lambda method, path: None
     already = set(hub.lfs)
     assert already
-    publish(hub, tmp_path, "yanami-400k", data, "--batch", 2)
+    yanami(hub, tmp_path, "publish", "yanami-400k", data, "--batch", 2)
     assert [pull.status for pull in repo.pulls] == ["merged"]
     assert commits(repo)[-1] == "merge pull request 1"
     assert len(commits(repo, "refs/pr/1")) == 3  # 4 files of data and the card, two a commit
@@ -167,7 +119,7 @@ def test_a_training_set_goes_up_in_batches_and_is_never_there_by_half(hub, data,
 
 
 def test_a_download_that_is_cut_fails_and_then_succeeds(hub, data, tmp_path):
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     hub.fault = lambda method, path: Fault(cut=50) if path.endswith(".parquet") and method == "GET" else None
     python(hub, tmp_path, LOAD, "yanami/bench", "", "map", fails=True)
     hub.fault = lambda method, path: None
@@ -190,7 +142,7 @@ def test_a_download_that_is_cut_fails_and_then_succeeds(hub, data, tmp_path):
 )
 def test_what_the_hub_refuses_is_one_message(hub, data, tmp_path, token, repo, fault, message):
     hub.fault = lambda method, path: fault if "/commit/" in path else None
-    done = publish(hub, tmp_path, "bench", data, "--repo", repo, token=token, code=2)
+    done = yanami(hub, tmp_path, "publish", "bench", data, "--repo", repo, token=token, code=2)
     assert re.search(message, done.stderr), done.stderr
     assert "Traceback" not in done.stderr and "hf_wrong" not in done.stderr
     if ("dataset", repo) in hub.repos:
@@ -198,7 +150,7 @@ def test_what_the_hub_refuses_is_one_message(hub, data, tmp_path, token, repo, f
 
 
 def test_private_and_gated_data_need_a_token(hub, data, tmp_path):
-    publish(hub, tmp_path, "bench", data, "--private")
+    yanami(hub, tmp_path, "publish", "bench", data, "--private")
     repo = hub.repo("dataset", "yanami/bench")
     assert repo.private
     for streaming in ("map", "stream"):
@@ -211,20 +163,22 @@ def test_private_and_gated_data_need_a_token(hub, data, tmp_path):
 
 
 def test_a_missing_configuration_is_named(hub, data, tmp_path):
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     told = python(hub, tmp_path, LOAD, "yanami/bench", "poetry", "map", fails=True)
     assert "poetry" in told and "'fusion'" in told
 
 
 def test_a_dry_run_writes_what_would_go_up_and_sends_nothing(hub, data, tmp_path):
-    done = publish(hub, tmp_path, "bench", data, "--dry-run", tmp_path / "dry", token="")
+    done = yanami(hub, tmp_path, "publish", "bench", data, "--dry-run", tmp_path / "dry", token="")
     assert done.stdout == f"written, not sent: {tmp_path / 'dry'}\n" and hub.seen == []
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     there = hub.repo("dataset", "yanami/bench").files()
     del there[".gitattributes"]
     written = [path for path in (tmp_path / "dry").rglob("*") if path.is_file()]
     assert there == {path.relative_to(tmp_path / "dry").as_posix(): path.read_bytes() for path in written}
-    assert "isn't empty" in publish(hub, tmp_path, "bench", data, "--dry-run", tmp_path / "dry", code=2).stderr
+    assert (
+        "isn't empty" in yanami(hub, tmp_path, "publish", "bench", data, "--dry-run", tmp_path / "dry", code=2).stderr
+    )
 
 
 def located(seed):
@@ -247,7 +201,7 @@ def test_places_are_taken_out_of_images_unless_these_are_released(hub, tmp_path)
     images = photographed(tmp_path / "data")
     for options, same in (((), False), (("--released",), True)):
         out = tmp_path / f"dry{same}"
-        publish(hub, tmp_path, "bench", tmp_path / "data", "--dry-run", out, *options)
+        yanami(hub, tmp_path, "publish", "bench", tmp_path / "data", "--dry-run", out, *options)
         [found] = DialogueFolder(out)
         assert (found.images == images) == same
         assert found.image_info[0].sha256 == sha256(found.images[0])
@@ -258,7 +212,7 @@ def test_places_are_taken_out_of_images_unless_these_are_released(hub, tmp_path)
 
 def test_texts_cannot_change_the_structure_of_a_card(hub, data, tmp_path):
     name = "x\n---\nlicense: mit\nconfigs: []\n# Injected\n[a](http://b) <script>"
-    publish(hub, tmp_path, "bench", data, "--name", name, "--dry-run", tmp_path / "dry")
+    yanami(hub, tmp_path, "publish", "bench", data, "--name", name, "--dry-run", tmp_path / "dry")
     card = (tmp_path / "dry" / "README.md").read_bytes()
     assert front(card)["pretty_name"] == name and front(card)["license"] == "other"
     assert yaml.safe_load((tmp_path / "dry" / "eval.yaml").read_text())["name"] == name
@@ -285,7 +239,7 @@ def test_card_and_parquet_come_from_the_same_features(data, tmp_path):
 
 
 def test_the_mini_bench_takes_no_submissions(hub, tmp_path):
-    publish(hub, tmp_path, "bench", "mini", "--dry-run", tmp_path / "dry")
+    yanami(hub, tmp_path, "publish", "bench", "mini", "--dry-run", tmp_path / "dry")
     card = (tmp_path / "dry" / "README.md").read_text()
     assert not (tmp_path / "dry" / "eval.yaml").exists()
     assert "# yanami mini bench" in card and "smoke and calibration bench" in card
@@ -324,8 +278,8 @@ print(*(len(load_dataset(sys.argv[1], config, split="train")) for config in ("ou
 
 
 def test_a_run_goes_up_and_is_judged_again_by_others(hub, data, run, tmp_path):
-    publish(hub, tmp_path, "bench", data)
-    publish(hub, tmp_path, "run", run, "--repo", "yanami/copy-last", "--data-repo", "yanami/bench")
+    yanami(hub, tmp_path, "publish", "bench", data)
+    yanami(hub, tmp_path, "publish", "run", run, "--repo", "yanami/copy-last", "--data-repo", "yanami/bench")
     files = hub.repo("dataset", "yanami/copy-last").files()
     assert {path.split("/")[0] for path in files} == {
         ".gitattributes", "README.md", "outputs", "run.json", "scores.json", "verdicts.jsonl",
@@ -346,11 +300,13 @@ def test_a_run_that_is_not_scored_or_names_files_elsewhere_stays_here(hub, run, 
     (tmp_path / "secret.png").write_bytes(b"secret")
     good = lines.read_text()
     lines.write_text(re.sub(r'"file": "[^"]+"', '"file": "../secret.png"', good))
-    told = publish(hub, tmp_path, "run", run, "--repo", "yanami/r", code=2).stderr
+    told = yanami(hub, tmp_path, "publish", "run", run, "--repo", "yanami/r", code=2).stderr
     assert "expected the image '../secret.png' in the run folder" in told
     lines.write_text(good)
     (run / "scores.json").unlink()
-    assert "run `yanami score` first" in publish(hub, tmp_path, "run", run, "--repo", "yanami/r", code=2).stderr
+    assert (
+        "run `yanami score` first" in yanami(hub, tmp_path, "publish", "run", run, "--repo", "yanami/r", code=2).stderr
+    )
     assert hub.repos == {}
 
 
@@ -358,7 +314,7 @@ def test_a_run_that_is_not_scored_or_names_files_elsewhere_stays_here(hub, run, 
 
 
 def test_the_metric_is_loaded_from_its_space(hub, tmp_path):
-    publish(hub, tmp_path, "metric")
+    yanami(hub, tmp_path, "publish", "metric")
     files = hub.repo("space", "yanami/yanami").files()
     assert {"app.py", "requirements.txt", "yanami.py", "README.md", "yanami_metric/metric.py"} <= set(files)
     assert front(files["README.md"])["sdk"] == "gradio"
@@ -368,14 +324,14 @@ def test_the_metric_is_loaded_from_its_space(hub, tmp_path):
 
 
 def test_the_leaderboard_is_a_space(hub, tmp_path):
-    publish(hub, tmp_path, "space", "--dry-run", tmp_path / "dry", "--bench", "me/bench")
+    yanami(hub, tmp_path, "publish", "space", "--dry-run", tmp_path / "dry", "--bench", "me/bench")
     assert "me/bench" in (tmp_path / "dry" / "README.md").read_text()
     assert (tmp_path / "dry" / "app.py").is_file()
 
 
 def test_selection_of_a_published_bench(hub, data, tmp_path):
     """What yanami itself reads from the Hub."""
-    publish(hub, tmp_path, "bench", data)
+    yanami(hub, tmp_path, "publish", "bench", data)
     code = (
         "from yanami_metric.data import open_data, Selection\n"
         "print(len(open_data('yanami/bench', Selection(limit=4))), open_data('yanami/bench').revision)"

@@ -233,7 +233,7 @@ def _models(runs: Sequence[Named]) -> list[Difference]:
         if len({identity for _, identity in identities}) > 1:
             found.append(Difference(f"identity of {spec}", tuple(identities), stops=False))
     missing = tuple((name, NOT_RECORDED) for name, scores in runs if not get(scores, "model", "identity"))
-    tagged = tuple((name, _identity(scores)) for name, scores in runs if _is_tag(scores))
+    tagged = tuple((name, _identity(scores)) for name, scores in runs if is_tag(scores))
     if missing:
         found.append(Difference("identity of the model", missing, stops=False))
     if tagged:
@@ -245,7 +245,7 @@ def _identity(scores: Scores) -> str:
     return str(get(scores, "model", "identity") or NOT_RECORDED)
 
 
-def _is_tag(scores: Scores) -> bool:
+def is_tag(scores: Scores) -> bool:
     """Whether nothing but the user's word says what the weights are; a suffix +… is about options."""
     identity, tag = get(scores, "model", "identity") or "", get(scores, "model", "options", "tag")
     return identity.startswith("tag:") or bool(tag and identity.partition("+")[0] == str(tag))

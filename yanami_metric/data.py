@@ -121,6 +121,13 @@ class Data:
         return sum(scenario in chosen for scenario in self.everything.scenarios())
 
     @property
+    def commit(self) -> str | None:
+        """The commit of the Hub that the dialogues were read at, 40 hex digits; None for others."""
+        path = getattr(self.everything, "path", None)
+        name = Path(path).name if path is not None and "/" in self.spec else ""
+        return name if re.fullmatch(r"[0-9a-f]{40}", name) else None
+
+    @property
     def revision(self) -> str:
         """64 hex digits that change with the content of the data set."""
         return self.everything.revision

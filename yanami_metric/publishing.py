@@ -244,6 +244,6 @@ The app scores a run folder that you upload. The packages `yanami_dataset` and `
 _BOARD = """# YANAMI leaderboard
 
 Results that were submitted for [{bench}](https://huggingface.co/datasets/{bench}) with `yanami submit`: one
-judge at a time, models with and without answers in text apart, ranks with intervals. Set YANAMI_LEADERBOARD_REPO to show
-another bench.
+judge at a time, models with and without answers in text apart, ranks with intervals. Set YANAMI_LEADERBOARD_REPO to
+show another bench.
 """

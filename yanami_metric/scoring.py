@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from yanami_dataset.errors import RunFolderError
@@ -50,7 +52,7 @@ def write_scores(data: Data, folder: RunFolder, entry: Mapping[str, Any], how: S
     scores = {
         "schema": 1,
         "model": folder.settings["model"],
-        "dataset": {**folder.settings["data"], "of": data.whole, "mini": data.is_mini},
+        "dataset": {**folder.settings["data"], "of": data.whole, "commit": data.commit, "mini": data.is_mini},
         "judge": entry,
         "placement": folder.settings["placement"],
         "weights": asdict(how.weights),
@@ -152,3 +154,20 @@ def unscored(scores: Mapping[str, Any]) -> dict[str, int]:
         for statuses in history["statuses"].values():
             counts.update({status: n for status, n in statuses.items() if status not in COUNTED})
     return dict(counts)
+
+
+def read_scores(path: Path, judge: str | None = None) -> tuple[Path, dict[str, Any]]:
+    """The file of a run's scores, and what it holds.
+
+    Args:
+        path: the run folder.
+        judge: the judge of images; None: the first that was asked.
+
+    Raises:
+        RunFolderError: no run folder, or one that isn't scored.
+    """
+    with RunFolder(path) as folder:
+        file = path / scores_file(folder, chosen_judges(folder, judge))
+    if not file.is_file():
+        raise RunFolderError(f"{path}: expected {file.name}, got none; run `yanami score` first")
+    return file, json.loads(file.read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ import yanami_metric.cli.judges as judges_commands
 import yanami_metric.cli.models as models_commands
 import yanami_metric.cli.publish as publish_commands
 import yanami_metric.cli.run as run_commands
+import yanami_metric.cli.submit as submit_commands
 import yanami_metric.cli.table as table_commands
 from yanami_metric.cli.console import fail
 
@@ -37,6 +38,8 @@ for command in (
     run_commands.merge,
     compare_commands.compare,
     table_commands.table,
+    submit_commands.submit,
+    submit_commands.leaderboard,
     models_commands.models,
     judges_commands.calibrate,
 ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,23 +68,10 @@ def _own(number: int, paths: list[Path], history: str, judge: str | None) -> tup
     if number in (20, 21):
         return _of_tallies(number, paths, history, judge)
     from yanami_metric.paper_tables import own
+    from yanami_metric.scoring import read_scores
 
-    measured = _named(paths, [_scores(path, judge) for path in paths])
+    measured = _named(paths, [read_scores(path, judge)[1] for path in paths])
     return [own(number, name, scores, history) for name, scores in measured.items()], measured
-
-
-def _scores(path: Path, judge: str | None) -> dict[str, Any]:
-    from yanami_dataset.errors import RunFolderError
-    from yanami_metric.results import scores_file
-    from yanami_metric.run_folder import RunFolder
-    from yanami_metric.scoring import chosen_judges
-
-    with RunFolder(path) as folder:
-        file = path / scores_file(folder, chosen_judges(folder, judge))
-    if not file.is_file():
-        raise RunFolderError(f"{path}: expected {file.name}, got none; run `yanami score` first")
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
 
 
 def _of_tallies(number: int, paths: list[Path], history: str, judge: str | None) -> tuple[list[Entry], Runs]:
