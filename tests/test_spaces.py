@@ -112,7 +112,7 @@ def zipped(run, tmp_path):
 
 def upload(page, path):
     page.set_input_files("input[type=file][accept='.zip']", path)
-    page.get_by_text(path.name).first.wait_for()
+    page.locator(".file-preview").wait_for()
     page.get_by_role("button", name="Score").click()
 
 

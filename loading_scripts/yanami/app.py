@@ -64,8 +64,8 @@ def scenarios(scores: Mapping[str, Any]) -> list[list[str]]:
     for history, entry in histories(scores).items():
         for scenario in (name for name in SCENARIOS if name in entry["scenarios"]):
             part = entry["scenarios"][scenario]
-            values = [_with_spread(part[name]) for name in HEADLINES]
-            values += [number(part["dimensions"][name]["value"]) for name in DIMENSION_TITLES]
+            found = [part[name] for name in HEADLINES] + [part["dimensions"][name] for name in DIMENSION_TITLES]
+            values = [number(estimate["value"]) for estimate in found]
             rows.append([history, scenario, str(part["dialogues"]), *values, percent(_widest(part)["coverage"])])
     return rows
 
@@ -130,7 +130,7 @@ def build() -> gr.Blocks:
             parts = _table(SCENARIO_COLUMNS, f"By scenario ({DIMENSIONS}: the dimensions of DSU)", "parts")
             told = gr.Textbox(label="Notes", lines=3, max_lines=30, elem_id="notes")
             with gr.Accordion("What was measured, and with what", open=False):
-                measured = _table(FACT_COLUMNS, "", "facts", column_widths=["30%", "70%"])
+                measured = _table(FACT_COLUMNS, "", "facts", wrap=True, column_widths=["30%", "70%"])
         outputs = [failed, found, smoke, model, origin, whole, parts, told, measured]
         button.click(score, [upload, sc_mean, judge], outputs, api_name="score", concurrency_limit=1)
     return page
@@ -145,7 +145,7 @@ def _table(columns: list[str], label: str, name: str, **how: Any) -> gr.Datafram
         label=label,
         show_label=bool(label),
         interactive=False,
-        wrap=True,
+        max_height=2000,  # all of it: the page scrolls, not the table
         elem_id=name,
         **how,
     )
