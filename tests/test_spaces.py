@@ -3,6 +3,7 @@
 import configparser
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -197,11 +198,70 @@ def test_the_page_fits_a_phone_and_the_dark(metric, zipped, browser):  # noqa: F
         assert fonts == 0
 
 
-def test_pages_need_neither_evaluate_nor_a_model_library():
+# The leaderboard's page
+
+
+@pytest.fixture
+def board(run, tmp_path):
+    """The page's address, over the run and one by another judge of a model with a hostile name."""
+    other = tmp_path / "other"
+    shutil.copytree(run.path, other)
+    for name in ("run.json", "scores.json"):
+        value = json.loads((other / name).read_text())
+        value.get("settings", value)["model"]["spec"] = HOSTILE
+        judge = value["judges"][0] if "judges" in value else value["judge"]
+        judge["images"]["fingerprint"]["version"] = 2
+        (other / name).write_text(json.dumps(value))
+    with served("leaderboard", YANAMI_LEADERBOARD_RUNS=os.pathsep.join(map(str, [run.path, other]))) as url:
+        yield url
+
+
+def test_the_leaderboard_shows_one_judge_at_a_time_and_names_as_text(board, run, browser):  # noqa: F811
+    overall = json.loads((run.path / "scores.json").read_text())["histories"]["gt"]["overall"]["value"]
+    shown = HOSTILE.replace("\u202e", "\ufffd")
+    with visiting(browser, board) as looked:
+        page = looked.page
+        page.locator("#group-1").wait_for(timeout=30_000)
+        assert value(page, "title-1") == "Overall = 0.4 DSU + 0.36 SC + 0.24 VQ"
+        first = models(page)
+        [row] = cells(page, "group-1")
+        assert f"{overall:.2f}" in row
+        assert "2 results" not in value(page, "notes")
+        assert "1 results are of other judges" in value(page, "notes")
+        page.locator("#judge input").click()
+        options = page.get_by_role("option")
+        assert options.count() == 2
+        options.nth(1).click()
+        assert soon(lambda: models(page) not in ([], first))
+        assert first + models(page) in (["baseline:copy-last", shown], [shown, "baseline:copy-last"])
+        assert page.title() == "YANAMI leaderboard"
+        assert page.locator("img[src=x], a[href^=javascript], .katex").count() == 0
+        page.get_by_role("button", name="Refresh").click()
+        page.wait_for_timeout(500)
+        assert soon(lambda: len(first + models(page)) == 2)
+
+
+def models(page):
+    return [row[2] for row in cells(page, "group-0")]
+
+
+def test_the_leaderboard_says_what_it_cant_show(tmp_path, browser):  # noqa: F811
+    with served("leaderboard", YANAMI_LEADERBOARD_RUNS=str(tmp_path)) as url, visiting(browser, url) as looked:
+        notes = looked.page.locator("#notes")
+        notes.wait_for(timeout=30_000)
+        assert "There is no board to show" in notes.inner_text()
+        assert str(tmp_path) in value(looked.page, "notes")
+
+
+# Both
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_pages_need_neither_evaluate_nor_a_model_library(space):
     code = "import sys, app; print(sorted({'evaluate', 'torch', 'transformers', 'diffusers'} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=ROOT / "loading_scripts" / "yanami",
+        cwd=ROOT / "loading_scripts" / space,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
