@@ -50,7 +50,7 @@ def build() -> gr.Blocks:
     """The page."""
     with gr.Blocks(title="YANAMI leaderboard", analytics_enabled=False) as page:
         gr.Markdown(ABOUT)
-        with gr.Row(equal_height=True):
+        with gr.Row(equal_height=False):
             judge = gr.Dropdown([], label="Judge, by its fingerprint", visible=False, scale=4, elem_id="judge")
             refresh = gr.Button("Refresh", scale=1, min_width=120)
         found = gr.State()
@@ -70,15 +70,14 @@ def build() -> gr.Blocks:
 
 def _table(group: Group, number: int) -> None:
     """A group as a table of plain text that can't be edited."""
-    gr.Textbox(visible(group.title), show_label=False, container=False, elem_id=f"title-{number}")
     gr.Dataframe(
         [[visible(cell) for cell in row] for row in group.rows],
         headers=[visible(name) for name in group.header],
+        label=visible(group.title),
         datatype="str",
         type="array",
         interactive=False,
         max_height=2000,  # all of it: the page scrolls, not the table
-        show_label=False,
         elem_id=f"group-{number}",
     )
 
