@@ -127,6 +127,7 @@ def test_a_torn_last_line_is_left_out(files, plain, zipped):
 # What is opened
 
 
+@pytest.mark.filterwarnings("ignore:'org/data' is a folder here")  # it stands in for a data set on the Hub
 @pytest.mark.parametrize("spec", ["folder", "relative", "unknown/data-set", "/etc/passwd", "https://example.org/x", ""])
 def test_nothing_but_the_mini_bench_is_opened(spec, files, zipped, tmp_path, monkeypatch):
     if spec == "folder":
