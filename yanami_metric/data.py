@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from yanami_dataset.errors import DataError, RunFolderError, SpecError
+from yanami_dataset.loading import MINI, hub_folder, local_folder
 from yanami_dataset.reader import DialogueFolder, DialogueList, Dialogues, open_rows
 from yanami_dataset.schema import SCENARIOS, Dialogue
 
@@ -181,20 +182,15 @@ def _of(data: Data) -> str:
 
 
 def _by_spec(spec: str, selection: Selection, mini: dict[str, Any]) -> Data:
-    if spec == "mini":
+    if spec == MINI:
         from yanami_metric.mini import mini_folder
 
         folder = mini_folder(**mini)
-        return Data(str(folder) if mini else "mini", "mini" + selection.suffix, DialogueFolder(folder), selection)
-    path = Path(spec)
-    if path.exists():
+        return Data(str(folder) if mini else MINI, MINI + selection.suffix, DialogueFolder(folder), selection)
+    path = local_folder(spec)
+    if path is not None:
         return Data(str(path.resolve()), path.resolve().name + selection.suffix, DialogueFolder(path), selection)
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
-        from huggingface_hub import snapshot_download
-
-        snapshot = snapshot_download(spec, repo_type="dataset", allow_patterns=["*.parquet", "README.md"])
-        return Data(spec, spec.replace("/", "--") + selection.suffix, DialogueFolder(snapshot), selection)
-    raise SpecError(f"data: expected 'mini', an existing folder or the Hub id of a dataset (NAME/NAME), got {spec!r}")
+    return Data(spec, spec.replace("/", "--") + selection.suffix, DialogueFolder(hub_folder(spec)), selection)
 
 
 def _in_memory(dialogues: Any) -> DialogueList:
