@@ -17,6 +17,7 @@ import yanami_metric.cli.publish as publish_commands
 import yanami_metric.cli.run as run_commands
 import yanami_metric.cli.submit as submit_commands
 import yanami_metric.cli.table as table_commands
+import yanami_metric.cli.watch as watch_commands
 from yanami_metric.cli.console import fail
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ for command in (
     table_commands.table,
     submit_commands.submit,
     submit_commands.leaderboard,
+    watch_commands.watch,
     models_commands.models,
     judges_commands.calibrate,
 ):
