@@ -1,4 +1,4 @@
-"""One of several processes that train together: `python -m tests.training_worker FOLDER WHAT`, ranks by torchrun's names.
+"""One of several processes that train together: `python -m tests.training_worker FOLDER WHAT`, as torchrun starts it.
 
 Writes what it got as FOLDER/<rank>.json, and in which order the model was called.
 """

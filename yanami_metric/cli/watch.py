@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -92,11 +92,10 @@ def watch(
 
 def _judging(asked: JudgingOptions) -> Iterator[str]:
     """The options as another `yanami` takes them: those that aren't as they are anyway."""
-    hints = get_type_hints(JudgingOptions, include_extras=True)
     for field in fields(asked):
         value = getattr(asked, field.name)
         if value != field.default:
-            yield from _option(hints[field.name].__metadata__[0].param_decls[0], value)
+            yield from _option(f"--{field.name.replace('_', '-')}", value)
 
 
 def _option(name: str, value: Any) -> Iterator[str]:

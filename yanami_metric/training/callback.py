@@ -32,7 +32,6 @@ class YanamiCallback(TrainerCallback):
     def __init__(self, in_loop: InLoop, adapt: Callable[[Any, Any], Any] | None = None) -> None:
         self.in_loop, self._adapt = in_loop, adapt
         self._trainer: Any = None
-        self._latest: tuple[int, dict[str, float]] | None = None
 
     def attach(self, trainer: Any) -> YanamiCallback:
         """Add this callback to a Trainer, so that scores go through its log too; returns itself."""
@@ -44,10 +43,8 @@ class YanamiCallback(TrainerCallback):
         """Evaluate, if not by steps; scores join the Trainer's metrics."""
         if self.in_loop.every is not None:
             return
-        if self._latest is None or self._latest[0] != state.global_step:  # once, whatever the number of data sets
-            self._latest = state.global_step, self._evaluate(state, kwargs)
         metrics = kwargs["metrics"]
-        metrics.update({f"eval_{name}": value for name, value in self._latest[1].items()})
+        metrics.update({f"eval_{name}": value for name, value in self._evaluate(state, kwargs).items()})
         best = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
         if best.startswith(f"eval_{PREFIX}/") and best not in metrics:
             # the Trainer stops where it misses its metric, and takes whatever isn't greater than the best for worse

@@ -213,6 +213,7 @@ def _line(scores: dict[str, Any]) -> str:
         for name in ("overall", "vr", "dsu", "sc", "vq"):
             one = entry[name]
             if one["value"] is not None:
-                told.append(f"{name} {one['value']:.1f} [{one['low']:.1f}, {one['high']:.1f}]")
+                interval = "" if one["low"] is None else f" [{one['low']:.1f}, {one['high']:.1f}]"
+                told.append(f"{name} {one['value']:.1f}{interval}")
         parts.append(f"{history} {', '.join(told) or 'no score'}")
     return "; ".join(parts)
