@@ -72,6 +72,8 @@ def test_a_bench_goes_up_in_one_commit_and_loads_alike_four_ways(hub, data, tmp_
     places = (data, "map"), (data, "stream"), ("yanami/bench", "map"), ("yanami/bench", "stream")
     found = {python(hub, home, LOAD, place, "", how) for place, how in places}
     assert len(found) == 1
+    assert any(seen.range for seen in hub.seen)  # a stream reads parts of files
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and OWNER.encode() in path.read_bytes()]
     ids, features = json.loads(found.pop())
     assert len(ids) == 8 and "ClassLabel" in features
     one, _ = json.loads(python(hub, tmp_path / "home", LOAD, "yanami/bench", "fusion", "stream"))
@@ -326,6 +328,7 @@ def test_the_metric_is_loaded_from_its_space(hub, tmp_path):
 def test_the_leaderboard_is_a_space(hub, tmp_path):
     yanami(hub, tmp_path, "publish", "space", "--dry-run", tmp_path / "dry", "--bench", "me/bench")
     assert "me/bench" in (tmp_path / "dry" / "README.md").read_text()
+    assert (tmp_path / "dry" / "bench.txt").read_text() == "me/bench\n"
     assert (tmp_path / "dry" / "app.py").is_file()
 
 

@@ -81,8 +81,10 @@ def local_folder(path: str | Path) -> Path | None:
 
 def mini_folder(**mini: Any) -> Path:
     """The mini bench; which package draws it is said in the installation, as the data know no judge."""
-    [drawn] = entry_points(group="yanami.data", name=MINI)
-    found: Path = drawn.load()(**mini)
+    drawn = list(entry_points(group="yanami.data", name=MINI))
+    if not drawn:
+        raise SpecError("mini: expected yanami to be installed (`pip install .`), found its files only")
+    found: Path = drawn[0].load()(**mini)
     return found
 
 

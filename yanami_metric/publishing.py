@@ -220,6 +220,8 @@ def space_release(kind: str, out: Path, *, gradio: str, bench: str = "yanami/ben
     front |= {"tags": ["evaluate", "metric"] if kind == "metric" else ["leaderboard"], "license": "apache-2.0"}
     body = {"metric": _METRIC, "space": _BOARD.format(bench=repo_id(bench))}[kind]
     (out / "README.md").write_text(f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}", encoding="utf-8")
+    if kind == "space":
+        (out / "bench.txt").write_text(f"{bench}\n", encoding="utf-8")
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:
@@ -244,6 +246,6 @@ The app scores a run folder that you upload. The packages `yanami_dataset` and `
 _BOARD = """# YANAMI leaderboard
 
 Results that were submitted for [{bench}](https://huggingface.co/datasets/{bench}) with `yanami submit`: one
-judge at a time, models with and without answers in text apart, ranks with intervals. Set YANAMI_LEADERBOARD_REPO to
-show another bench.
+judge at a time, models with and without answers in text apart, ranks with intervals. bench.txt, or
+the variable YANAMI_LEADERBOARD_REPO, says which bench.
 """

@@ -1,7 +1,8 @@
 """The page of the leaderboard on the Hub: a table for each formula of overall, all by the same judge.
 
-YANAMI_LEADERBOARD_REPO names the Hub data set with the submissions, YANAMI_LEADERBOARD_RUNS folders of runs on this
-machine. What submissions say is shown as text, never as markup, and the page fetches nothing from elsewhere.
+YANAMI_LEADERBOARD_REPO, or else bench.txt beside this file, names the Hub data set with the submissions,
+YANAMI_LEADERBOARD_RUNS folders of runs on this machine. What submissions say is shown as text, never as markup, and the
+page fetches nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ Scores are points from 0 to 100, higher is better. Overall is another score for 
 those that don't, so they are in tables of their own; and only what the same judge said is in one table."""
 
 
+def published() -> str | None:
+    """The bench that `yanami publish space` wrote beside this file, if it did."""
+    noted = Path(__file__).with_name("bench.txt")
+    return noted.read_text(encoding="utf-8").strip() if noted.is_file() else None
+
+
 def gathered(judge: str | None) -> Board:
     """The board as it is now, by one judge; None: whichever comes first."""
     runs = os.environ.get("YANAMI_LEADERBOARD_RUNS", "").split(os.pathsep)
-    repo = os.environ.get("YANAMI_LEADERBOARD_REPO") or None
+    repo = os.environ.get("YANAMI_LEADERBOARD_REPO") or published()
     return board(repo=repo, local=tuple(Path(run) for run in runs if run), judge=judge)
 
 
