@@ -250,6 +250,42 @@ assert logs[0]["yanami/gt/images"]["_type"] == "trackio.image", logs
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+WANDB = """
+runs, run = [], None
+Image = lambda image: ("image", image.size)
+class Run:
+    def __init__(self, **given): self.given, self.defined, self.logged = given, [], []
+    def define_metric(self, *names, **more): self.defined.append((names, more))
+    def log(self, values): self.logged.append(values)
+def init(**given):
+    global run
+    run = Run(**given)
+    runs.append(run)
+    return run
+"""
+
+
+def test_wandb_as_far_as_its_documentation_goes(tmp_path):
+    (tmp_path / "wandb.py").write_text(WANDB)
+    script = """
+import wandb
+from tests.support import ScriptedModel
+from tests.test_training import scripted
+from yanami_metric.training.trackers import Wandb
+in_loop = scripted(trackers=[Wandb("p", "r")])
+for step in (5, 10):
+    assert in_loop.evaluate(ScriptedModel(), step)["yanami/failed"] == 0
+(run,) = wandb.runs
+assert run.given == {"project": "p", "name": "r", "mode": "offline"}
+assert run.defined == [(("yanami/step",), {}), (("yanami/*",), {"step_metric": "yanami/step"})]
+assert [(values["yanami/step"], values["yanami/gt/sc"]) for values in run.logged] == [(5, 100), (10, 100)]
+assert run.logged[0]["yanami/gt/images"][0] == "image"
+"""
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{EXAMPLES.parent}"}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_trackers_by_name(tmp_path):
     assert [type(one) for one in open_trackers("trackio,tensorboard")] == [Trackio, TensorBoard]
     assert open_trackers("none") == open_trackers([]) == []

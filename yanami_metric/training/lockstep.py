@@ -1,10 +1,10 @@
 """Asking one model in several processes that train it together, in lockstep: a sharded model hangs otherwise.
 
 The first process rolls out; the others only serve it. It tells all of them what is to be asked next, each asks its
-share of it, and all get all outputs. Shares are padded, so every process calls the model as often as the others and
-for the same kind of output, whatever the history mode; what the padding brought is thrown away. Nothing is tried again
-by one process alone, and what a model raises is the status of that item. Knows requests and outputs, no dialogues and
-no judges.
+share of it, and the first gets all outputs. Shares are padded, so every process calls the model as often as the others
+and for the same kind of output, whatever the history mode; what the padding brought is thrown away. Nothing is tried
+again by one process alone, and what a model raises is the status of that item. Knows requests and outputs, no dialogues
+and no judges.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Processes:
         """What the first process says, in each of them."""
         return value
 
-    def all(self, value: T) -> list[T]:
-        """What each process says, in each of them, by rank."""
+    def gather(self, value: T) -> list[T]:
+        """What each process says, by rank, in the first of them; nothing in the others."""
         return [value]
 
 
@@ -58,12 +58,12 @@ class Together(Processes):
         dist.broadcast_object_list(told, src=0, group=self._group)
         return told[0]  # type: ignore[no-any-return]
 
-    def all(self, value: T) -> list[T]:
-        """What each process says, in each of them, by rank."""
+    def gather(self, value: T) -> list[T]:
+        """What each process says, by rank, in the first of them; nothing in the others."""
         import torch.distributed as dist
 
-        said: list[Any] = [None] * self.size
-        dist.all_gather_object(said, value, group=self._group)
+        said: list[Any] = [] if self.rank else [None] * self.size
+        dist.gather_object(value, None if self.rank else said, dst=0, group=self._group)
         return said
 
 
@@ -122,12 +122,12 @@ def follow(model: Model, processes: Processes) -> None:
 
 
 def share(model: Model, requests: Sequence[Request], processes: Processes) -> list[Output]:
-    """The outputs for all requests; this process asks for as many of them as each of the others, one at a time."""
+    """The outputs for all requests, in the first process; each asks for as many as the others, one at a time."""
     rank, size, count = processes.rank, processes.size, len(requests)
     rounds = -(-count // size)
     mine = [_ask(model, requests[(k * size + rank) % count]) for k in range(rounds)]
-    by_rank = processes.all(mine)
-    return [by_rank[i % size][i // size] for i in range(count)]
+    by_rank = processes.gather(mine)
+    return [by_rank[i % size][i // size] for i in range(count)] if by_rank else []
 
 
 def _alike(requests: Sequence[Request]) -> Iterator[list[int]]:
